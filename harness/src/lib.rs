@@ -1,1 +1,12 @@
-//! To be written.
+//! **noclobber**: loom for processes and files.
+//!
+//! Runs real, unmodified programs that share files, lets exactly one file-system step happen at a time, explores
+//! the orders that can matter, and shows the order in which somebody's update is silently overwritten.
+//!
+//! Data flows one way: [`scenario`] -> [`world`] -> [`explore`] -> [`oracle`] -> [`report`].
+
+pub mod explore;
+pub mod oracle;
+pub mod report;
+pub mod scenario;
+pub mod world;

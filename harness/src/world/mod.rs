@@ -1,0 +1,15 @@
+//! The controlled world: actors, their steps, virtual time, and what a run leaves behind.
+//!
+//! This folder holds the *data* that every later layer consumes. How the data is made on Linux is in `tracer`.
+
+mod access;
+mod outcome;
+mod plan;
+mod run;
+mod step;
+
+pub use access::{Access, Inode, Mode, Object, Sync};
+pub use outcome::{ActorEnd, CheckResult, Node, Outcome};
+pub use plan::{Choice, Plan, Policy, TimeModel, Variant};
+pub use run::{Ended, Run, Warning, WarningKind};
+pub use step::{ActorId, Effect, Op, Step};

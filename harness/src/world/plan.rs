@@ -1,0 +1,88 @@
+//! What to run: the data from which one schedule follows, whole and always the same.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Access, ActorId};
+
+/// One decision of the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Choice {
+    /// Let this actor make its next step.
+    Step(ActorId),
+    /// End this actor's sleep or time-out early (adversarial time only).
+    Wake(ActorId),
+}
+
+/// How to decide after the prefix is used up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Policy {
+    /// Keep running the actor that ran last while it can; else the first in scenario order. (Choice 0.)
+    Stay,
+    /// Run these actors one after the other, each to its end.
+    Serial(Vec<ActorId>),
+    /// By virtual time: the first actor in scenario order that is not delayed or asleep.
+    Timeline,
+    /// Random walk: each enabled actor with the same probability.
+    Random {
+        /// Seed of the generator.
+        seed: u64,
+    },
+    /// Partial-order sampling.
+    Pos {
+        /// Seed of the generator.
+        seed: u64,
+    },
+    /// Probabilistic concurrency testing.
+    Pct {
+        /// Seed of the generator.
+        seed: u64,
+        /// Bug depth d: d - 1 priority change points.
+        depth: u32,
+        /// Assumed number of choice points k.
+        length: u64,
+    },
+}
+
+/// The model of virtual time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimeModel {
+    /// A sleeper wakes only when nobody else can run.
+    #[default]
+    Fair,
+    /// A sleep or time-out may also end early.
+    Adversarial,
+    /// Delays really pass, for showing a person.
+    Real,
+}
+
+/// The environment of a run that must not matter: changed once to find out what is noise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Variant {
+    /// 0 is the ordinary environment; any other has another epoch, pid base and random stream.
+    pub number: u32,
+}
+
+/// Everything that determines one run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Decisions to make first, one for each choice point (a point with only one possibility included).
+    pub prefix: Vec<Choice>,
+    /// How to go on.
+    pub then: Policy,
+    /// The sleep set at the end of the prefix: actors whose next step was explored already, with what it touches.
+    /// An actor leaves it when a step that conflicts runs; when only sleeping actors could run, the run is cut
+    /// (`Ended::SleepSet`).
+    pub sleep: Vec<(ActorId, Vec<Access>)>,
+    /// Record contents and effects of each step (slower; for judging and showing one run).
+    pub record: bool,
+    /// The environment.
+    pub variant: Variant,
+}
+
+impl Plan {
+    /// A plan without prefix and sleep set.
+    pub fn from_policy(then: Policy) -> Self {
+        Plan { prefix: Vec::new(), then, sleep: Vec::new(), record: false, variant: Variant::default() }
+    }
+}

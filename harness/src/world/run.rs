@@ -1,0 +1,59 @@
+//! One executed schedule: the trace and how it ended.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ActorId, Choice, Outcome, Step};
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ended {
+    /// Every actor ended.
+    Done,
+    /// Nobody can run, and nobody will: these actors wait, each with what it waits for.
+    Deadlock(Vec<(ActorId, String)>),
+    /// Nobody makes progress: these actors repeat the same steps with the same results.
+    Livelock(Vec<ActorId>),
+    /// Only actors in the sleep set could run: this schedule belongs to a class that was explored.
+    SleepSet,
+    /// The plan's prefix could not be followed at this choice point (0 = the first): that actor cannot run there.
+    Infeasible(usize),
+    /// A limit of the scenario was reached: its name and the number.
+    Limit(String, u64),
+    /// Control was lost: why. Nothing may be concluded from the run.
+    LostControl(String),
+}
+
+/// What a warning is about; some forbid the verdict `clean`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum WarningKind {
+    /// Worth knowing; no verdict depends on it.
+    Note,
+    /// Something was not controlled or not seen: `clean` becomes `cannot-tell`.
+    NotControlled,
+    /// A limit on what the coverage statement may say (a sleep that mattered, an inner order not explored).
+    Coverage,
+}
+
+/// A warning for the report.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Warning {
+    /// How much it matters.
+    pub kind: WarningKind,
+    /// One sentence.
+    pub text: String,
+}
+
+/// One executed schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// The trace.
+    pub steps: Vec<Step>,
+    /// The decisions made, one for each choice point: replaying these gives the same run.
+    pub choices: Vec<Choice>,
+    /// Why it ended.
+    pub ended: Ended,
+    /// What it left behind; `None` unless it ended by itself (`Done`), or was stopped for a deadlock or livelock.
+    pub outcome: Option<Outcome>,
+    /// What the report should mention.
+    pub warnings: Vec<Warning>,
+}
