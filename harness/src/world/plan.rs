@@ -68,6 +68,9 @@ pub struct Variant {
 pub struct Plan {
     /// Decisions to make first, one for each choice point (a point with only one possibility included).
     pub prefix: Vec<Choice>,
+    /// A decision of the prefix that cannot be made falls back to [`Policy::Stay`] (shrinking, replays of changed
+    /// programs) instead of ending the run as `Ended::Infeasible`.
+    pub lenient: bool,
     /// How to go on.
     pub then: Policy,
     /// The sleep set at the end of the prefix: actors whose next step was explored already, with what it touches.
@@ -83,6 +86,6 @@ pub struct Plan {
 impl Plan {
     /// A plan without prefix and sleep set.
     pub fn from_policy(then: Policy) -> Self {
-        Plan { prefix: Vec::new(), then, sleep: Vec::new(), record: false, variant: Variant::default() }
+        Plan { prefix: Vec::new(), lenient: false, then, sleep: Vec::new(), record: false, variant: Variant::default() }
     }
 }

@@ -50,6 +50,8 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// The decisions made, one for each choice point: replaying these gives the same run.
     pub choices: Vec<Choice>,
+    /// The first choice point at which a lenient plan's prefix could not be followed.
+    pub diverged: Option<usize>,
     /// Why it ended.
     pub ended: Ended,
     /// What it left behind; `None` unless it ended by itself (`Done`), or was stopped for a deadlock or livelock.
