@@ -3,12 +3,14 @@
 //! This folder holds the *data* that every later layer consumes. How the data is made on Linux is in `tracer`.
 
 mod access;
+mod chooser;
 mod outcome;
 mod plan;
 mod run;
 mod step;
 
 pub use access::{Access, Inode, Mode, Object, Sync};
+pub use chooser::{Chooser, Decision, View};
 pub use outcome::{ActorEnd, CheckResult, Node, Outcome};
 pub use plan::{Choice, Plan, Policy, TimeModel, Variant};
 pub use run::{Ended, Run, Warning, WarningKind};
