@@ -16,6 +16,8 @@ pub enum Object {
     Content(Inode),
     /// Size, times, permission bits and link count of a file.
     Meta(Inode),
+    /// Permission bits and owner of a file or directory.
+    Perm(Inode),
     /// One name in one directory.
     Entry(Inode, String),
     /// The listing of a directory (and its size, times and link count).

@@ -8,6 +8,7 @@ mod outcome;
 mod plan;
 mod run;
 mod step;
+mod tree;
 
 pub use access::{Access, Inode, Mode, Object, Sync};
 pub use chooser::{Chooser, Decision, View};
@@ -15,3 +16,4 @@ pub use outcome::{ActorEnd, CheckResult, Node, Outcome};
 pub use plan::{Choice, Plan, Policy, TimeModel, Variant};
 pub use run::{Ended, Run, Warning, WarningKind};
 pub use step::{ActorId, Effect, Op, Step};
+pub use tree::{Tree, WorkTree, read_node};

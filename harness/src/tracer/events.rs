@@ -1,0 +1,404 @@
+//! Letting tasks run until everything is at rest: at a visible step, asleep, or gone.
+//!
+//! Exactly one task runs user code at a time. A task that another one wakes in the kernel runs on to its exit stop
+//! only, and is held there until it is its turn.
+
+use std::time::Instant;
+
+use nix::{errno::Errno, libc, sys::ptrace, unistd::Pid};
+
+use super::{
+    arch::Registers,
+    calls::OnTimeout,
+    kernel::{self, Status},
+    machine::{Lost, Machine, must, resume},
+    memory,
+    task::{InCall, Pending, State, Task},
+};
+use crate::world::WarningKind;
+
+/// How often the tracer gives way to a task in a call before it waits for good. Both share one CPU, so the first time
+/// is nearly always enough.
+const YIELDS: u32 = 64;
+/// `-ERESTARTSYS` to `-ERESTART_RESTARTBLOCK`: the kernel will run the call again or turn it into EINTR.
+const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+
+impl Machine {
+    /// Runs until no task of any actor can go on privately.
+    pub(super) fn settle(&mut self) -> Result<(), Lost> {
+        self.busy_since = Instant::now();
+        let mut yields = 0;
+        loop {
+            while let Some((pid, status)) = self.wait(false)? {
+                yields = 0;
+                self.on_event(pid, status)?;
+            }
+            if self.fall_asleep() {
+                continue;
+            }
+            if self.tasks.values().any(|t| t.state.is_busy()) {
+                self.let_run(&mut yields)?;
+                continue;
+            }
+            if self.wake_ups() {
+                continue;
+            }
+            match self.next_private() {
+                Some(pid) => {
+                    yields = 0;
+                    self.continue_private(pid)?;
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn wait(&mut self, block: bool) -> Result<Option<(Pid, Status)>, Lost> {
+        match kernel::wait_any(block) {
+            Ok(event) => Ok(event),
+            Err(Errno::ECHILD) => {
+                // Nobody is left; what we still believe in is gone without a word.
+                match self.tasks.values().find(|t| t.state.is_busy()) {
+                    Some(task) => Err(Lost::Other(format!("process {} vanished", task.pid))),
+                    None => Ok(None),
+                }
+            }
+            Err(e) => must("waiting for a task", Err(e)),
+        }
+    }
+
+    /// Gives the CPU to the busy task: at first by yielding, then by waiting (a timer ends the wait now and then).
+    fn let_run(&mut self, yields: &mut u32) -> Result<(), Lost> {
+        let in_call = self.tasks.values().any(|t| matches!(t.state, State::Calling(_) | State::Exiting));
+        *yields += 1;
+        if in_call && *yields < YIELDS {
+            rustix::thread::sched_yield();
+            return Ok(());
+        }
+        if let Some((pid, status)) = self.wait(true)? {
+            return self.on_event(pid, status);
+        }
+        for actor in &mut self.actors {
+            if let Some(capture) = &mut actor.capture {
+                capture.drain();
+            }
+        }
+        // A task may sleep in a call that we do not know, or a leader may be a zombie that waits for its threads.
+        let mut silent = Vec::new();
+        for task in self.tasks.values() {
+            match task.state {
+                State::Running if task.is_asleep() => silent.push(task.pid),
+                State::Exiting if task.run_state() == b'Z' => silent.push(task.pid),
+                _ => {}
+            }
+        }
+        for pid in silent {
+            if matches!(self.task(pid).state, State::Exiting) {
+                self.tasks.remove(&pid);
+            } else {
+                self.task_mut(pid).state = State::Asleep(InCall::Unknown);
+            }
+        }
+        if self.busy_since.elapsed() > self.cpu_limit {
+            return Err(Lost::Limit("cpu_seconds", self.cpu_limit.as_secs()));
+        }
+        Ok(())
+    }
+
+    /// Marks tasks that went to sleep in their call. Returns whether there were any.
+    fn fall_asleep(&mut self) -> bool {
+        let asleep: Vec<(Pid, InCall)> = self
+            .tasks
+            .values()
+            .filter_map(|t| match t.state {
+                State::Calling(call) if t.is_asleep() => Some((t.pid, call)),
+                _ => None,
+            })
+            .collect();
+        for (pid, call) in &asleep {
+            self.task_mut(*pid).state = State::Asleep(*call);
+        }
+        !asleep.is_empty()
+    }
+
+    /// Marks sleepers that somebody woke, and empties the captured pipes, which wakes writers.
+    fn wake_ups(&mut self) -> bool {
+        for actor in &mut self.actors {
+            if let Some(capture) = &mut actor.capture {
+                capture.drain();
+            }
+        }
+        let awake: Vec<(Pid, InCall)> = self
+            .tasks
+            .values()
+            .filter_map(|t| match t.state {
+                State::Asleep(InCall::Stopped) => None,
+                State::Asleep(call) if !matches!(t.run_state(), b'S' | b'D') => Some((t.pid, call)),
+                _ => None,
+            })
+            .collect();
+        for (pid, call) in &awake {
+            self.task_mut(*pid).state = match call {
+                InCall::Unknown => State::Running,
+                call => State::Calling(*call),
+            };
+        }
+        !awake.is_empty()
+    }
+
+    /// The next held task that may go on privately: actors in order, tasks of one actor in turns.
+    fn next_private(&self) -> Option<Pid> {
+        (0..self.actors.len()).find_map(|actor| self.in_turn(actor, |state| matches!(state, State::Ready(_))))
+    }
+
+    fn continue_private(&mut self, pid: Pid) -> Result<(), Lost> {
+        let State::Ready(signal) = self.task(pid).state else { return Ok(()) };
+        let (actor, number) = (self.task(pid).actor, self.task(pid).number);
+        self.actors[actor].turn = number;
+        self.go_on(pid, signal)
+    }
+
+    /// Ends the sleep or time-out of a task now.
+    pub(super) fn wake(&mut self, pid: Pid) -> Result<(), Lost> {
+        let task = self.task_mut(pid);
+        task.deadline = None;
+        match task.state {
+            State::Asleep(call) => {
+                task.state = State::Calling(call);
+                must("waking a sleeper", ptrace::interrupt(pid))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn on_event(&mut self, pid: Pid, status: Status) -> Result<(), Lost> {
+        self.stops += 1;
+        if !self.tasks.contains_key(&pid) {
+            if let Status::Stopped { .. } = status {
+                self.orphans.insert(pid);
+            }
+            return Ok(());
+        }
+        match status {
+            Status::Exited(code) => self.on_gone(pid, Some(code), None),
+            Status::Killed(signal) => self.on_gone(pid, None, Some(signal)),
+            Status::Stopped { signal, event: 0 } if signal == libc::SIGTRAP | 0x80 => self.on_exit_stop(pid),
+            Status::Stopped { signal, event: 0 } => self.on_signal(pid, signal),
+            Status::Stopped { event: libc::PTRACE_EVENT_SECCOMP, .. } => self.on_call(pid),
+            Status::Stopped { event: libc::PTRACE_EVENT_EXIT, .. } => self.on_exit_event(pid),
+            Status::Stopped { event: libc::PTRACE_EVENT_EXEC, .. } => self.on_exec(pid),
+            Status::Stopped { event: libc::PTRACE_EVENT_VFORK, .. } => {
+                self.on_child(pid)?;
+                self.task_mut(pid).state = State::Calling(InCall::Vfork);
+                resume(pid, false, 0)
+            }
+            Status::Stopped { event: libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_CLONE, .. } => {
+                self.on_child(pid)?;
+                self.go_on(pid, 0)
+            }
+            Status::Stopped { event: libc::PTRACE_EVENT_VFORK_DONE, .. } => {
+                self.task_mut(pid).state = State::Ready(0);
+                Ok(())
+            }
+            Status::Stopped { signal, event: libc::PTRACE_EVENT_STOP } => self.on_stop(pid, signal),
+            Status::Stopped { event, .. } => Err(Lost::Other(format!("unknown ptrace event {event}"))),
+        }
+    }
+
+    /// The first stop of a new task, a group stop, or the echo of a wake-up.
+    fn on_stop(&mut self, pid: Pid, signal: i32) -> Result<(), Lost> {
+        match (self.task(pid).state, signal) {
+            (State::Starting, _) => {
+                self.task_mut(pid).state = State::Ready(0);
+                Ok(())
+            }
+            (_, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU) => {
+                self.task_mut(pid).state = State::Asleep(InCall::Stopped);
+                must("leaving a task stopped", kernel::listen(pid))
+            }
+            (State::Asleep(InCall::Stopped), _) => {
+                self.task_mut(pid).state = State::Ready(0);
+                Ok(())
+            }
+            (State::Calling(_), _) => resume(pid, true, 0),
+            _ => self.go_on(pid, 0),
+        }
+    }
+
+    fn on_child(&mut self, parent: Pid) -> Result<(), Lost> {
+        let child = Pid::from_raw(must("asking for the new child", ptrace::getevent(parent))? as i32);
+        let (actor, wrote) = (self.task(parent).actor, self.task(parent).wrote);
+        self.adopt(child, actor)?;
+        self.task_mut(child).wrote = wrote;
+        if self.orphans.remove(&child) {
+            self.task_mut(child).state = State::Ready(0);
+        }
+        Ok(())
+    }
+
+    /// Takes a new task under control as the next one of this actor.
+    pub(super) fn adopt(&mut self, pid: Pid, actor: usize) -> Result<(), Lost> {
+        let number = self.actors[actor].made;
+        self.actors[actor].made += 1;
+        let process = thread_group(pid).unwrap_or(pid);
+        let task = must("opening a new task", Task::new(pid, process, actor, number, self.variant))?;
+        self.tasks.insert(pid, task);
+        Ok(())
+    }
+
+    fn on_gone(&mut self, pid: Pid, code: Option<i32>, signal: Option<i32>) -> Result<(), Lost> {
+        let Some(task) = self.tasks.remove(&pid) else { return Ok(()) };
+        let actor = &mut self.actors[task.actor];
+        if actor.main == Some(pid) {
+            actor.end.exit = code;
+            actor.end.signal = signal;
+        }
+        if task.pid == task.process {
+            self.forget_locks(task.process);
+            // The last thread is reported under the leader's number: no other thread can be left.
+            self.tasks.retain(|_, t| t.process != task.process);
+        }
+        Ok(())
+    }
+
+    fn on_signal(&mut self, pid: Pid, signal: i32) -> Result<(), Lost> {
+        if signal == libc::SIGSEGV && self.answer_time_stamp(pid)? {
+            return self.go_on(pid, 0);
+        }
+        if signal == libc::SIGSYS {
+            self.warn(WarningKind::NotControlled, "a worker was ended by SIGSYS: a 32-bit program, or its own filter");
+        }
+        self.go_on(pid, signal)
+    }
+
+    /// A read of the time-stamp counter faults; it gets virtual time in nanoseconds.
+    fn answer_time_stamp(&mut self, pid: Pid) -> Result<bool, Lost> {
+        let mut regs = must("reading registers", Registers::get(pid))?;
+        let mut code = [0; 3];
+        if memory::read(pid, regs.instruction(), &mut code).is_err() {
+            return Ok(false);
+        }
+        let clock = self.clock;
+        let task = self.task_mut(pid);
+        let now = clock.show(libc::CLOCK_MONOTONIC, task.clock_reads) * 1000;
+        if !regs.answer_time_stamp(&code, now) {
+            return Ok(false);
+        }
+        task.clock_reads += 1;
+        must("writing registers", regs.set(pid))?;
+        Ok(true)
+    }
+
+    fn on_exit_event(&mut self, pid: Pid) -> Result<(), Lost> {
+        self.task_mut(pid).deadline = None;
+        if self.exit_matters(pid) {
+            self.task_mut(pid).state = State::AtStep(Pending::Exit);
+            return Ok(());
+        }
+        self.record_exit(pid)?;
+        self.task_mut(pid).state = State::Exiting;
+        resume(pid, false, 0)
+    }
+
+    fn on_exec(&mut self, pid: Pid) -> Result<(), Lost> {
+        let former = Pid::from_raw(must("asking who called exec", ptrace::getevent(pid))? as i32);
+        if former != pid {
+            // The caller took over its process's number; the other threads are gone.
+            if let Some(caller) = self.tasks.remove(&former) {
+                let number = caller.number;
+                let actor = caller.actor;
+                let mut task = must("opening a task after exec", Task::new(pid, pid, actor, number, self.variant))?;
+                task.clock_reads = caller.clock_reads;
+                task.wrote = caller.wrote;
+                task.state = caller.state;
+                self.tasks.retain(|_, t| t.process != pid);
+                self.tasks.insert(pid, task);
+            }
+        }
+        self.prepare_image(pid)?;
+        match self.task(pid).state {
+            // The exit stop of a watched exec is still to come.
+            State::Calling(_) => resume(pid, true, 0),
+            _ => self.go_on(pid, 0),
+        }
+    }
+
+    /// The exit stop of a call that might have slept.
+    fn on_exit_stop(&mut self, pid: Pid) -> Result<(), Lost> {
+        let (call, slept) = match self.task(pid).state {
+            State::Calling(call) | State::Asleep(call) => (call, true),
+            _ => return self.go_on(pid, 0),
+        };
+        let mut regs = must("reading registers", Registers::get(pid))?;
+        let fired = self.task(pid).deadline.is_none() && RESTARTS.contains(&regs.result());
+        let mut dirty = false;
+        match call {
+            InCall::Waiting { entry, changed, on_timeout } => {
+                let timed_out = fired && changed;
+                if changed {
+                    for (index, value) in entry.args().into_iter().enumerate() {
+                        regs.set_arg(index, value);
+                    }
+                    dirty = true;
+                }
+                if timed_out {
+                    regs.set_result(match on_timeout {
+                        OnTimeout::Zero | OnTimeout::ClearSets => 0,
+                        OnTimeout::Error(e) => -i64::from(e),
+                    });
+                    if on_timeout == OnTimeout::ClearSets {
+                        clear_sets(pid, &entry);
+                    }
+                }
+            }
+            InCall::Sleeping { entry, remaining } => {
+                dirty = true;
+                for (index, value) in entry.args().into_iter().enumerate() {
+                    regs.set_arg(index, value);
+                }
+                if fired {
+                    regs.set_result(0);
+                } else {
+                    regs.set_result(-i64::from(libc::EINTR));
+                    self.store_remaining(pid, remaining);
+                }
+            }
+            InCall::Plain | InCall::Vfork | InCall::Unknown | InCall::Stopped => {}
+        }
+        if dirty {
+            must("writing registers", regs.set(pid))?;
+        }
+        let task = self.task_mut(pid);
+        task.deadline = None;
+        task.state = if slept { State::Ready(0) } else { State::Running };
+        Ok(())
+    }
+
+    fn store_remaining(&mut self, pid: Pid, address: u64) {
+        let left = self.task(pid).deadline.unwrap_or(0).saturating_sub(self.clock.since_start());
+        if address != 0 {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&(left / 1_000_000).to_ne_bytes());
+            bytes[8..].copy_from_slice(&(left % 1_000_000 * 1000).to_ne_bytes());
+            let _ = memory::write(pid, address, &bytes);
+        }
+    }
+}
+
+/// select and pselect6 empty their sets when the time is over.
+fn clear_sets(pid: Pid, entry: &Registers) {
+    let args = entry.args();
+    let bytes = (args[0].min(65_536) as usize).div_ceil(64) * 8;
+    for set in &args[1..4] {
+        if *set != 0 {
+            let _ = memory::write(pid, *set, &vec![0; bytes]);
+        }
+    }
+}
+
+/// The process of a thread.
+fn thread_group(pid: Pid) -> Option<Pid> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("Tgid:"))?;
+    line.trim().parse().ok().map(Pid::from_raw)
+}

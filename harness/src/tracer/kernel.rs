@@ -1,0 +1,153 @@
+//! The thin layer over the kernel: the only file with `unsafe` code.
+//!
+//! Everything here is a system call that the safe wrappers (nix, rustix) either lack or get wrong for a tracer.
+#![allow(unsafe_code)]
+
+use std::{ffi::CString, io, os::fd::OwnedFd};
+
+use nix::{
+    errno::Errno,
+    unistd::{ForkResult, Pid},
+};
+
+/// What `waitpid` said of one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal killed it.
+    Killed(i32),
+    /// It stopped: the stop signal (bit 7 set for system-call stops) and the ptrace event.
+    Stopped { signal: i32, event: i32 },
+}
+
+/// `waitpid` for any child and thread. nix's version fails on real-time signals after having consumed the status.
+///
+/// Returns `None` when nothing is to be reported (with `block` false), or when a signal interrupted the wait.
+///
+/// # Errors
+/// `ECHILD` when there is nobody to wait for.
+pub(super) fn wait_any(block: bool) -> Result<Option<(Pid, Status)>, Errno> {
+    wait(-1, block)
+}
+
+/// As [`wait_any`], for one task.
+pub(super) fn wait_one(pid: Pid, block: bool) -> Result<Option<(Pid, Status)>, Errno> {
+    wait(pid.as_raw(), block)
+}
+
+fn wait(pid: i32, block: bool) -> Result<Option<(Pid, Status)>, Errno> {
+    let mut status = 0;
+    let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+    // SAFETY: `status` is a valid place for the result.
+    let got = unsafe { libc::waitpid(pid, &mut status, flags) };
+    match got {
+        0 => Ok(None),
+        -1 if Errno::last() == Errno::EINTR => Ok(None),
+        -1 => Err(Errno::last()),
+        pid => {
+            let status = if libc::WIFEXITED(status) {
+                Status::Exited(libc::WEXITSTATUS(status))
+            } else if libc::WIFSIGNALED(status) {
+                Status::Killed(libc::WTERMSIG(status))
+            } else {
+                Status::Stopped { signal: (status >> 8) & 0xff, event: status >> 16 }
+            };
+            Ok(Some((Pid::from_raw(pid), status)))
+        }
+    }
+}
+
+/// PTRACE_LISTEN: leave a task in its group stop, but hear of events.
+pub(super) fn listen(pid: Pid) -> Result<(), Errno> {
+    // SAFETY: PTRACE_LISTEN takes no addresses.
+    let result = unsafe { libc::ptrace(libc::PTRACE_LISTEN, pid.as_raw(), 0, 0) };
+    Errno::result(result).map(drop)
+}
+
+/// `fork`. The engine has one thread when it calls this, so the child may do as it likes.
+pub(super) fn fork() -> Result<ForkResult, Errno> {
+    // SAFETY: the child either execs or is the engine itself, which uses nothing that another thread of the parent
+    // could have held locked but the allocator, which the C library makes safe across fork.
+    unsafe { nix::unistd::fork() }
+}
+
+/// Ends the process at once, without destructors or exit handlers of the parent's copy.
+pub(super) fn exit_now(code: i32) -> ! {
+    // SAFETY: `_exit` has no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
+/// Makes reads of the time-stamp counter fault, so that they can be answered. Survives exec.
+pub(super) fn trap_time_stamp_counter() -> io::Result<()> {
+    // SAFETY: a prctl without addresses.
+    check(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) })
+}
+
+/// The kernel kills this process with SIGKILL when its parent dies.
+pub(super) fn die_with_parent() -> io::Result<()> {
+    // SAFETY: a prctl without addresses.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) })
+}
+
+/// Installs the do-nothing handler for SIGALRM without SA_RESTART and starts a periodic timer, so that a blocking
+/// wait comes back now and then to look whether the tracee fell asleep.
+pub(super) fn start_ticking(period: std::time::Duration) -> io::Result<()> {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: a zeroed sigaction with a handler that does nothing is valid; no flags, so waits return EINTR.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as *const () as usize;
+        check(libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut()))?;
+        let every = libc::timeval { tv_sec: 0, tv_usec: period.as_micros() as libc::suseconds_t };
+        let timer = libc::itimerval { it_interval: every, it_value: every };
+        check(libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()))
+    }
+}
+
+/// Puts every signal back to its default action and unblocks all: what a new worker expects.
+pub(super) fn reset_signals() {
+    // SAFETY: SIG_DFL is a valid action for every signal; failures (KILL, STOP) are meant to be ignored.
+    unsafe {
+        for signal in 1..=64 {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
+/// `dup2`: makes descriptor `target` (of a process that is about to exec) the same as `fd`.
+pub(super) fn redirect(fd: i32, target: i32) -> io::Result<()> {
+    // SAFETY: no addresses; whatever `target` was is meant to be closed.
+    check(unsafe { libc::dup2(fd, target) })
+}
+
+/// `execve`; returns only when it failed.
+pub(super) fn exec(program: &CString, args: &[CString], env: &[CString]) -> Errno {
+    match nix::unistd::execve(program, args, env) {
+        Ok(never) => match never {},
+        Err(e) => e,
+    }
+}
+
+/// Opens another task's descriptor as one of ours (`pidfd_getfd`): the same open file description.
+pub(super) fn borrow_fd(pidfd: &OwnedFd, fd: i32) -> Result<OwnedFd, Errno> {
+    use std::os::fd::{AsRawFd, FromRawFd};
+    // SAFETY: the call makes a new descriptor, which we own from here on.
+    unsafe {
+        let got = libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), fd, 0);
+        Errno::result(got).map(|fd| OwnedFd::from_raw_fd(fd as i32))
+    }
+}
+
+/// Sends a signal to one thread.
+pub(super) fn signal_thread(process: Pid, thread: Pid, signal: i32) -> Result<(), Errno> {
+    // SAFETY: no addresses.
+    Errno::result(unsafe { libc::syscall(libc::SYS_tgkill, process.as_raw(), thread.as_raw(), signal) }).map(drop)
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,240 @@
+//! All tasks under control in one run, and the small operations on them that the other files share.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fs::{File, OpenOptions},
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    sys::{ptrace, signal::Signal},
+    unistd::Pid,
+};
+
+use super::{
+    capture::Capture,
+    clock::Clock,
+    inodes::Inodes,
+    kernel,
+    locks::RecordLocks,
+    task::{Pending, State, Task},
+    walk::Walker,
+};
+use crate::world::{ActorEnd, Step, Warning, WarningKind};
+
+/// The processes of actor i are numbered from `PID_BASE + i * PIDS_PER_ACTOR`.
+const PID_BASE: i32 = 1000;
+/// Process numbers reserved for each actor.
+const PIDS_PER_ACTOR: i32 = 1000;
+/// In another variant of the environment process numbers begin this much later.
+const VARIANT_PIDS: i32 = 307;
+
+/// Control was lost, or a limit was reached: nothing may be concluded from the run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Lost {
+    /// A call of ours failed in a way that must not happen.
+    #[error("{what}: {source}")]
+    Kernel {
+        /// What we tried.
+        what: &'static str,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// Something else.
+    #[error("{0}")]
+    Other(String),
+    /// A limit of the scenario.
+    #[error("the limit `{0}` = {1} was reached")]
+    Limit(&'static str, u64),
+}
+
+/// Wraps the error of a call that must not fail.
+pub(super) fn must<T, E: Into<std::io::Error>>(what: &'static str, result: Result<T, E>) -> Result<T, Lost> {
+    result.map_err(|e| Lost::Kernel { what, source: e.into() })
+}
+
+/// One worker command in this run.
+#[derive(Debug, Default)]
+pub(super) struct Actor {
+    /// Tasks made so far.
+    pub made: u32,
+    /// Its first process.
+    pub main: Option<Pid>,
+    /// It was started.
+    pub started: bool,
+    /// All its tasks are gone, or what is left is not waited for.
+    pub ended: bool,
+    /// How its first process ended.
+    pub end: ActorEnd,
+    /// Its standard output and error.
+    pub capture: Option<Capture>,
+    /// The task (number) that went on last: the others come before it again.
+    pub turn: u32,
+    /// An order among its own tasks was not explored.
+    pub inner_choice: bool,
+}
+
+/// Everything under control in one run.
+pub(super) struct Machine {
+    pub tasks: BTreeMap<Pid, Task>,
+    /// First stops of children whose parents' events have not been seen.
+    pub orphans: BTreeSet<Pid>,
+    pub actors: Vec<Actor>,
+    pub walker: Walker,
+    pub inodes: Inodes,
+    pub clock: Clock,
+    pub variant: u32,
+    pub record_locks: RecordLocks,
+    /// Inodes (real) on which any lock was taken in this run.
+    pub locked: BTreeSet<u64>,
+    pub steps: Vec<Step>,
+    pub record: bool,
+    pub warnings: BTreeSet<Warning>,
+    /// Steps made since the run began, for the limit.
+    pub step_limit: u64,
+    /// CPU time that one stretch between two stops may take.
+    pub cpu_limit: Duration,
+    /// Seccomp stops and others, for `-v`.
+    pub stops: u64,
+    /// False for setup, check and state: their steps are neither recorded nor choice points.
+    pub explored: bool,
+    last_pid: File,
+    /// Paths outside the world that somebody changed, with the actor.
+    pub outside: HashMap<PathBuf, usize>,
+    pub busy_since: Instant,
+}
+
+impl Machine {
+    /// Must be made inside the sandbox, by its process 1.
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Machine {
+            tasks: BTreeMap::new(),
+            orphans: BTreeSet::new(),
+            actors: Vec::new(),
+            walker: Walker::new()?,
+            inodes: Inodes::default(),
+            clock: Clock::new(0),
+            variant: 0,
+            record_locks: RecordLocks::default(),
+            locked: BTreeSet::new(),
+            steps: Vec::new(),
+            record: false,
+            warnings: BTreeSet::new(),
+            step_limit: u64::MAX,
+            cpu_limit: Duration::MAX,
+            stops: 0,
+            explored: true,
+            last_pid: OpenOptions::new().write(true).open("/proc/sys/kernel/ns_last_pid")?,
+            outside: HashMap::new(),
+            busy_since: Instant::now(),
+        })
+    }
+
+    /// Forgets the last run.
+    pub(super) fn begin(&mut self, actors: usize, variant: u32) {
+        self.tasks.clear();
+        self.orphans.clear();
+        self.actors = (0..actors).map(|_| Actor::default()).collect();
+        self.clock = Clock::new(variant);
+        self.variant = variant;
+        self.record_locks = RecordLocks::default();
+        self.locked.clear();
+        self.steps.clear();
+        self.warnings.clear();
+        self.outside.clear();
+    }
+
+    /// The task; it must exist.
+    pub(super) fn task(&self, pid: Pid) -> &Task {
+        &self.tasks[&pid]
+    }
+
+    /// The task; it must exist.
+    pub(super) fn task_mut(&mut self, pid: Pid) -> &mut Task {
+        self.tasks.get_mut(&pid).expect("a task that is being handled exists")
+    }
+
+    /// Makes the next process or thread of this actor get the number that its place among the actor's tasks gives.
+    pub(super) fn reserve_pid(&mut self, actor: usize) -> Result<(), Lost> {
+        let first = PID_BASE + self.variant as i32 * VARIANT_PIDS + actor as i32 * PIDS_PER_ACTOR;
+        let next = first + self.actors[actor].made as i32 % PIDS_PER_ACTOR;
+        must("setting the next process number", self.last_pid.write_at((next - 1).to_string().as_bytes(), 0))?;
+        Ok(())
+    }
+
+    /// Lets a task go on natively until its next stop.
+    pub(super) fn go_on(&mut self, pid: Pid, signal: i32) -> Result<(), Lost> {
+        self.task_mut(pid).state = State::Running;
+        resume(pid, false, signal)
+    }
+
+    /// Lets a task at a seccomp stop run its call and stop at its exit.
+    pub(super) fn call(&mut self, pid: Pid, state: State) -> Result<(), Lost> {
+        self.task_mut(pid).state = state;
+        resume(pid, true, 0)
+    }
+
+    /// Adds a warning (once).
+    pub(super) fn warn(&mut self, kind: WarningKind, text: impl Into<String>) {
+        self.warnings.insert(Warning { kind, text: text.into() });
+    }
+
+    /// The task of an actor whose turn it is among those that `fits`: the first after the one that went on last.
+    pub(super) fn in_turn(&self, actor: usize, fits: impl Fn(&State) -> bool) -> Option<Pid> {
+        let turn = self.actors[actor].turn;
+        let mut fitting: Vec<&Task> = self.tasks.values().filter(|t| t.actor == actor && fits(&t.state)).collect();
+        // In turns: always the lowest first lets a thread pool livelock.
+        fitting.sort_by_key(|t| (t.number <= turn, t.number));
+        fitting.first().map(|t| t.pid)
+    }
+
+    /// Whether the actor has a visible step to make that is not known to wait.
+    pub(super) fn is_ready(&self, actor: usize) -> bool {
+        self.tasks.values().any(|t| t.actor == actor && matches!(t.state, State::AtStep(_)) && t.deadline.is_none())
+    }
+
+    /// The steps that an actor's tasks wait with.
+    pub(super) fn blocked(&self, actor: usize) -> impl Iterator<Item = (&Task, Pending)> {
+        self.tasks.values().filter(move |t| t.actor == actor).filter_map(|t| match t.state {
+            State::Blocked(pending) => Some((t, pending)),
+            _ => None,
+        })
+    }
+
+    /// Kills whatever is left and waits until it is gone.
+    pub(super) fn kill_all(&mut self) -> Result<(), Lost> {
+        loop {
+            for task in self.tasks.values() {
+                let _ = nix::sys::signal::kill(task.process, Signal::SIGKILL);
+            }
+            for orphan in &self.orphans {
+                let _ = nix::sys::signal::kill(*orphan, Signal::SIGKILL);
+            }
+            match kernel::wait_any(true) {
+                Err(Errno::ECHILD) => break,
+                Err(e) => return must("waiting for killed processes", Err(e)),
+                Ok(Some((pid, kernel::Status::Stopped { .. }))) => {
+                    let _ = nix::sys::signal::kill(pid, Signal::SIGKILL);
+                    let _ = ptrace::cont(pid, None);
+                }
+                Ok(_) => {}
+            }
+        }
+        self.tasks.clear();
+        self.orphans.clear();
+        Ok(())
+    }
+}
+
+/// Resumes a stopped task. One that was killed meanwhile is no error: its end will be reported.
+pub(super) fn resume(pid: Pid, to_exit: bool, signal: i32) -> Result<(), Lost> {
+    let signal = Signal::try_from(signal).ok();
+    let result = if to_exit { ptrace::syscall(pid, signal) } else { ptrace::cont(pid, signal) };
+    match result {
+        Ok(()) | Err(Errno::ESRCH) => Ok(()),
+        Err(e) => must("resuming a task", Err(e)),
+    }
+}

@@ -1,0 +1,171 @@
+//! Starting a worker: fork, seize, filter, exec.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{CString, OsStr, OsString},
+    io::{Read, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::Path,
+};
+
+use nix::{
+    sys::{personality, ptrace},
+    unistd::ForkResult,
+};
+
+use super::{
+    capture::{self, Capture},
+    filter::Filters,
+    kernel, sandbox,
+    machine::{Lost, Machine, must},
+    task::State,
+};
+use crate::scenario::Command;
+
+/// A command ready to be started.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    /// File to execute.
+    pub path: CString,
+    /// Arguments, the program's name first.
+    pub args: Vec<CString>,
+    /// Environment.
+    pub env: Vec<CString>,
+}
+
+impl Program {
+    /// Resolves a command as a shell in the world would.
+    ///
+    /// # Errors
+    /// A text: no such program, or a NUL byte.
+    pub(super) fn new(command: &Command, env: &BTreeMap<OsString, OsString>) -> Result<Self, String> {
+        let args: Vec<String> = match command {
+            Command::Shell(text) => vec!["/bin/sh".into(), "-c".into(), text.clone()],
+            Command::Args(args) => args.clone(),
+        };
+        let name = args.first().filter(|a| !a.is_empty()).ok_or("an empty command")?;
+        let path = find(name, env).ok_or_else(|| format!("no program `{name}` in PATH or the world"))?;
+        let c = |text: &OsStr| CString::new(text.as_bytes()).map_err(|_| format!("a NUL byte in the command `{name}`"));
+        let env = env.iter().map(|(key, value)| {
+            let mut pair = key.clone();
+            pair.push("=");
+            pair.push(value);
+            c(&pair)
+        });
+        Ok(Program {
+            path: c(path.as_os_str())?,
+            args: args.iter().map(|a| c(OsStr::new(a))).collect::<Result<_, _>>()?,
+            env: env.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn find(name: &str, env: &BTreeMap<OsString, OsString>) -> Option<std::path::PathBuf> {
+    if name.contains('/') {
+        // Relative to the world; whether it exists may depend on setup, so exec decides.
+        return Some(Path::new(sandbox::WORLD).join(name));
+    }
+    let default = OsString::from("/usr/local/bin:/usr/bin:/bin");
+    let path = env.get(OsStr::new("PATH")).unwrap_or(&default);
+    std::env::split_paths(path)
+        .map(|dir| Path::new(sandbox::WORLD).join(dir).join(name))
+        .find(|file| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok() && file.is_file())
+}
+
+impl Machine {
+    /// Starts a worker; it runs to its first rest with the next [`settle`](Machine::settle).
+    pub(super) fn start(
+        &mut self,
+        actor: usize,
+        program: &Program,
+        filters: &Filters,
+        output_limit: u64,
+    ) -> Result<(), Lost> {
+        let (capture, ends) = must("making pipes", Capture::new(output_limit))?;
+        let null = must("opening /dev/null", capture::null())?;
+        let (mut wait, mut go) = must("making a pipe", std::io::pipe())?;
+        let (mut report, mut trouble) = must("making a pipe", std::io::pipe())?;
+        self.reserve_pid(actor)?;
+        let child = match must("forking a worker", kernel::fork())? {
+            ForkResult::Child => {
+                drop(go);
+                let mut byte = [0];
+                let what = match wait.read_exact(&mut byte) {
+                    Ok(()) => become_worker(program, filters, &null, &ends),
+                    Err(e) => e.to_string(),
+                };
+                let _ = trouble.write_all(what.as_bytes());
+                kernel::exit_now(127);
+            }
+            ForkResult::Parent { child } => child,
+        };
+        drop((wait, trouble, ends, null));
+        let options = ptrace::Options::PTRACE_O_TRACESYSGOOD
+            | ptrace::Options::PTRACE_O_TRACEFORK
+            | ptrace::Options::PTRACE_O_TRACEVFORK
+            | ptrace::Options::PTRACE_O_TRACEVFORKDONE
+            | ptrace::Options::PTRACE_O_TRACECLONE
+            | ptrace::Options::PTRACE_O_TRACEEXEC
+            | ptrace::Options::PTRACE_O_TRACESECCOMP
+            | ptrace::Options::PTRACE_O_TRACEEXIT
+            | ptrace::Options::PTRACE_O_EXITKILL;
+        must(
+            "ptrace is not allowed here (in Docker: --cap-add SYS_PTRACE; on a host: kernel.yama.ptrace_scope below 3)",
+            ptrace::seize(child, options),
+        )?;
+        self.adopt(child, actor)?;
+        self.task_mut(child).state = State::Running;
+        let entry = &mut self.actors[actor];
+        entry.started = true;
+        entry.main = Some(child);
+        entry.capture = Some(capture);
+        must("starting a worker", go.write_all(&[1]))?;
+        self.settle()?;
+        let mut said = String::new();
+        let _ = report.read_to_string(&mut said);
+        if said.is_empty() { Ok(()) } else { Err(Lost::Other(said)) }
+    }
+}
+
+/// In the child: everything up to exec. Returns only when something failed.
+fn become_worker(program: &Program, filters: &Filters, null: &OwnedFd, ends: &[OwnedFd; 2]) -> String {
+    let prepare = || -> Result<(), String> {
+        let text = |e: std::io::Error| e.to_string();
+        kernel::reset_signals();
+        nix::unistd::setsid().map_err(|e| e.to_string())?;
+        for (fd, target) in [(null, 0), (&ends[0], 1), (&ends[1], 2)] {
+            kernel::redirect(fd.as_raw_fd(), target).map_err(text)?;
+        }
+        nix::unistd::chdir(sandbox::WORLD).map_err(|e| e.to_string())?;
+        rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o022));
+        let persona = personality::get().map_err(|e| e.to_string())? | personality::Persona::ADDR_NO_RANDOMIZE;
+        personality::set(persona).map_err(|e| e.to_string())?;
+        kernel::trap_time_stamp_counter().map_err(text)?;
+        filters.install().map_err(|e| format!("cannot install the system-call filter: {e}"))
+    };
+    if let Err(e) = prepare() {
+        return e;
+    }
+    let error = kernel::exec(&program.path, &program.args, &program.env);
+    format!("cannot execute {}: {}", program.path.to_string_lossy(), error.desc())
+}
+
+/// The environment of every command of a scenario: the caller's, the scenario's, ours.
+pub(super) fn environment(
+    scenario: &BTreeMap<String, String>,
+    own: &[(&str, OsString)],
+) -> BTreeMap<OsString, OsString> {
+    let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    env.remove(OsStr::new("OLDPWD"));
+    env.extend(scenario.iter().map(|(k, v)| (OsString::from(k), OsString::from(v))));
+    env.extend(own.iter().map(|(k, v)| (OsString::from(*k), v.clone())));
+    env.retain(|key, value| !has_nul(key) && !has_nul(value));
+    env
+}
+
+fn has_nul(text: &OsString) -> bool {
+    text.clone().into_vec().contains(&0)
+}

@@ -1,0 +1,424 @@
+//! What happens at a seccomp stop: answered at once, let through, let through and watched, or held as a visible step.
+
+use std::os::fd::OwnedFd;
+
+use nix::{libc, unistd::Pid};
+use rustix::fs::{FileType, OFlags};
+
+use super::{
+    arch::{self, Registers},
+    calls::{At, Call, ClockRead, OnTimeout, Timeout},
+    kernel,
+    machine::{Lost, Machine, must},
+    memory,
+    task::{InCall, Pending, State},
+};
+use crate::world::WarningKind;
+
+/// `struct rusage` and the largest `cpu_set_t` part that is rewritten.
+const RUSAGE: usize = 144;
+/// Clock ticks a second of times(2).
+const TICKS: u64 = 100;
+/// The devices whose content is random.
+const RANDOM_DEVICES: [(u32, u32); 2] = [(1, 8), (1, 9)];
+
+/// An open file of a task, seen through a borrowed descriptor.
+pub(super) struct Opened {
+    /// Our descriptor of the same open file description.
+    pub file: OwnedFd,
+    /// Real inode number.
+    pub inode: u64,
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// On the world's file system.
+    pub world: bool,
+    device: (u32, u32),
+}
+
+impl Opened {
+    fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
+
+    /// Access mode and status flags.
+    pub(super) fn flags(&self) -> OFlags {
+        rustix::fs::fcntl_getfl(&self.file).unwrap_or(OFlags::empty())
+    }
+
+    /// Where the next read or write will be.
+    pub(super) fn position(&self) -> u64 {
+        rustix::fs::tell(&self.file).unwrap_or(0)
+    }
+
+    /// Open for writing.
+    pub(super) fn writable(&self) -> bool {
+        self.flags().intersects(OFlags::WRONLY | OFlags::RDWR)
+    }
+}
+
+impl Machine {
+    /// Looks at an open file of a task.
+    pub(super) fn inspect(&self, pid: Pid, fd: i32) -> Option<Opened> {
+        let file = kernel::borrow_fd(&self.task(pid).pidfd, fd).ok()?;
+        let stat = rustix::fs::fstat(&file).ok()?;
+        let world = stat.st_dev == self.walker.world_device();
+        let device = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+        Some(Opened { file, inode: stat.st_ino, mode: stat.st_mode, size: stat.st_size as u64, world, device })
+    }
+
+    /// Looks a path of a task up.
+    pub(super) fn lookup(&mut self, pid: Pid, at: At, follow: bool) -> super::walk::Walk {
+        let process = self.task(pid).process;
+        let path = memory::read_path(pid, at.path);
+        self.walker.walk(process, pid, at.dir, &path, follow)
+    }
+
+    /// A seccomp stop.
+    pub(super) fn on_call(&mut self, pid: Pid) -> Result<(), Lost> {
+        let entry = must("reading registers", Registers::get(pid))?;
+        let Some(mut call) = arch::decode(&entry) else { return self.go_on(pid, 0) };
+        if let Call::Open { flags, how, .. } = &mut call
+            && *how != 0
+        {
+            *flags = memory::read_u64(pid, *how).unwrap_or(0) as i32;
+        }
+        if self.delay_after_reads(pid, &call) {
+            self.task_mut(pid).state = State::AtStep(Pending::Again { entry });
+            return Ok(());
+        }
+        self.dispatch(pid, call, entry)
+    }
+
+    /// Decides what becomes of a call.
+    pub(super) fn dispatch(&mut self, pid: Pid, call: Call, entry: Registers) -> Result<(), Lost> {
+        match call {
+            Call::Clock(read) => self.answer_clock(pid, read, entry),
+            Call::Random { buffer, len } => {
+                let mut bytes = vec![0; len.min(1 << 20) as usize];
+                self.task_mut(pid).random.fill(&mut bytes);
+                let result = memory::write(pid, buffer, &bytes).map(|()| bytes.len() as i64);
+                answer(pid, entry, result.unwrap_or(-i64::from(libc::EFAULT)))?;
+                self.go_on(pid, 0)
+            }
+            Call::Affinity { size, mask } => {
+                // Every explorer has a CPU of its own; all are shown as the first.
+                let len = size.min(8) as usize;
+                let mut bytes = [0; 8];
+                bytes[0] = 1;
+                let result = memory::write(pid, mask, &bytes[..len]).map(|()| len as i64);
+                answer(pid, entry, result.unwrap_or(-i64::from(libc::EFAULT)))?;
+                self.go_on(pid, 0)
+            }
+            Call::Cpu { cpu, node } => {
+                for address in [cpu, node].into_iter().filter(|a| *a != 0) {
+                    let _ = memory::write(pid, address, &[0; 4]);
+                }
+                answer(pid, entry, 0)?;
+                self.go_on(pid, 0)
+            }
+            Call::Fork => {
+                let actor = self.task(pid).actor;
+                self.reserve_pid(actor)?;
+                self.go_on(pid, 0)
+            }
+            Call::Yield => {
+                answer(pid, entry, 0)?;
+                self.task_mut(pid).state = State::Ready(0);
+                Ok(())
+            }
+            Call::Wait { timeout, on_timeout } => self.start_wait(pid, timeout, on_timeout, entry),
+            Call::SleepFor { request, remaining } => {
+                let length = memory::read_pair(pid, request).map_or(0, |t| micros(t, 1000));
+                self.start_sleep(pid, length, remaining, entry)
+            }
+            Call::SleepOn { clock, flags, request, remaining } => {
+                let time = memory::read_pair(pid, request).map_or(0, |t| micros(t, 1000));
+                let (length, remaining) = if flags & libc::TIMER_ABSTIME != 0 {
+                    let deadline = self.clock.deadline(clock, time);
+                    (deadline.saturating_sub(self.clock.since_start()), 0)
+                } else {
+                    (time, remaining)
+                };
+                self.start_sleep(pid, length, remaining, entry)
+            }
+            Call::Uncontrolled(what) => {
+                let name = self.actor_name(pid);
+                self.warn(WarningKind::NotControlled, format!("{name} {what}"));
+                self.go_on(pid, 0)
+            }
+            Call::Socket { .. } | Call::StatFs => self.go_on(pid, 0),
+            Call::Connect { .. } | Call::Accept { .. } => {
+                self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry)
+            }
+            _ => self.dispatch_file(pid, call, entry),
+        }
+    }
+
+    fn dispatch_file(&mut self, pid: Pid, call: Call, entry: Registers) -> Result<(), Lost> {
+        let held = Pending::Call { call, entry };
+        match call {
+            Call::Read { fd, buffer, .. } => match self.inspect(pid, fd) {
+                Some(file) if file.world && file.kind() != FileType::Fifo => self.hold(pid, held),
+                Some(file) if file.kind() == FileType::CharacterDevice && RANDOM_DEVICES.contains(&file.device) => {
+                    let mut total = 0;
+                    for (address, len) in memory::pieces(pid, buffer) {
+                        let mut bytes = vec![0; len.min(1 << 20) as usize];
+                        self.task_mut(pid).random.fill(&mut bytes);
+                        if memory::write(pid, address, &bytes).is_ok() {
+                            total += bytes.len() as i64;
+                        }
+                    }
+                    answer(pid, entry, total)?;
+                    self.go_on(pid, 0)
+                }
+                Some(file) if waits(&file) => self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry),
+                _ => self.go_on(pid, 0),
+            },
+            Call::Write { fd, .. } => match self.inspect(pid, fd) {
+                Some(file) if file.world && file.kind() != FileType::Fifo => self.hold(pid, held),
+                Some(file) if file.kind() == FileType::Fifo && self.is_captured(file.inode) => {
+                    self.drain_all();
+                    self.go_on(pid, 0)
+                }
+                Some(file) if waits(&file) => self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry),
+                Some(file) => {
+                    if file.kind() == FileType::RegularFile && !file.world {
+                        self.note_outside_fd(pid, fd);
+                    }
+                    self.go_on(pid, 0)
+                }
+                None => self.go_on(pid, 0),
+            },
+            Call::CopyRange { from, to, .. } => {
+                let files = [self.inspect(pid, from), self.inspect(pid, to)];
+                if files.iter().flatten().any(|f| f.world && f.kind() != FileType::Fifo) {
+                    return self.hold(pid, held);
+                }
+                if files.iter().flatten().any(waits) {
+                    return self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry);
+                }
+                self.go_on(pid, 0)
+            }
+            Call::Close { fd } => self.close(pid, &[fd], entry, call),
+            Call::Dup2 { to, .. } => self.close(pid, &[to], entry, call),
+            Call::CloseRange { first, last, flags } => {
+                const CLOEXEC_ONLY: u32 = 1 << 2;
+                if flags & CLOEXEC_ONLY != 0 {
+                    return self.go_on(pid, 0);
+                }
+                let fds: Vec<i32> =
+                    open_fds(pid).into_iter().filter(|fd| (first..=last).contains(&(*fd as u32))).collect();
+                self.close(pid, &fds, entry, call)
+            }
+            Call::Sync { fd } => {
+                if fd.is_none_or(|fd| self.inspect(pid, fd).is_some_and(|f| f.world)) {
+                    self.record_sync(pid, fd)?;
+                }
+                self.go_on(pid, 0)
+            }
+            Call::Flock { fd, .. } | Call::Fcntl { fd, .. } => match self.inspect(pid, fd) {
+                Some(file) if file.world => self.hold(pid, held),
+                Some(_) => {
+                    self.warn_outside_lock(pid, fd);
+                    self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry)
+                }
+                None => self.go_on(pid, 0),
+            },
+            Call::Ftruncate { fd, .. }
+            | Call::Fallocate { fd, .. }
+            | Call::Seek { fd }
+            | Call::List { fd, .. }
+            | Call::Map { fd, .. } => match self.inspect(pid, fd) {
+                Some(file) if file.world && file.kind() != FileType::Fifo => self.hold(pid, held),
+                _ => self.go_on(pid, 0),
+            },
+            _ => self.dispatch_path(pid, call, entry),
+        }
+    }
+
+    fn dispatch_path(&mut self, pid: Pid, call: Call, entry: Registers) -> Result<(), Lost> {
+        let places = places(&call);
+        for (at, follow) in places.into_iter().flatten() {
+            // Without a path the descriptor itself is meant; AT_EMPTY_PATH is the same with an empty one.
+            let inside = if at.path == 0 || memory::read_path(pid, at.path).is_empty() {
+                at.dir >= 0 && self.inspect(pid, at.dir).is_some_and(|f| f.world && f.kind() != FileType::Fifo)
+            } else {
+                let walk = self.lookup(pid, at, follow);
+                let fifo = walk.target.is_some_and(|(_, mode)| FileType::from_raw_mode(mode) == FileType::Fifo);
+                if fifo && matches!(call, Call::Open { .. }) {
+                    let name = self.actor_name(pid);
+                    self.warn(WarningKind::NotControlled, format!("{name} opens the fifo {}", walk.path));
+                    return self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry);
+                }
+                walk.touches_world()
+            };
+            if inside {
+                return self.hold(pid, Pending::Call { call, entry });
+            }
+        }
+        self.note_outside(pid, &call);
+        self.go_on(pid, 0)
+    }
+
+    /// Holds a task before a visible step.
+    fn hold(&mut self, pid: Pid, pending: Pending) -> Result<(), Lost> {
+        self.task_mut(pid).state = State::AtStep(pending);
+        Ok(())
+    }
+
+    /// Descriptors are about to close. Without locks at stake nobody can notice: noted, and let through.
+    fn close(&mut self, pid: Pid, fds: &[i32], entry: Registers, call: Call) -> Result<(), Lost> {
+        let mut noted = Vec::new();
+        for fd in fds {
+            if let Some(file) = self.inspect(pid, *fd).filter(|f| f.world) {
+                if self.locked.contains(&file.inode) && self.drops_locks(pid, *fd, file.inode) {
+                    return self.hold(pid, Pending::Call { call, entry });
+                }
+                noted.push((*fd, file));
+            }
+        }
+        for (fd, file) in noted {
+            self.record_close(pid, fd, &file)?;
+        }
+        self.go_on(pid, 0)
+    }
+
+    fn start_sleep(&mut self, pid: Pid, length: u64, remaining: u64, entry: Registers) -> Result<(), Lost> {
+        if length == 0 {
+            answer(pid, entry, 0)?;
+            return self.go_on(pid, 0);
+        }
+        let mut regs = entry;
+        regs.replace_call(arch::PAUSE);
+        must("writing registers", regs.set(pid))?;
+        self.task_mut(pid).deadline = Some(self.clock.since_start() + length);
+        self.call(pid, State::Calling(InCall::Sleeping { entry, remaining }))
+    }
+
+    fn start_wait(&mut self, pid: Pid, timeout: Timeout, on_timeout: OnTimeout, entry: Registers) -> Result<(), Lost> {
+        let args = entry.args();
+        let mut regs = entry;
+        let length = match timeout {
+            Timeout::None => None,
+            Timeout::Millis { arg } => {
+                regs.set_arg(arg, u64::MAX);
+                u64::try_from(args[arg] as i32).ok().map(|ms| ms * 1000)
+            }
+            Timeout::Timespec { arg, absolute } => {
+                regs.set_arg(arg, 0);
+                memory::read_pair(pid, args[arg]).ok().map(|t| match absolute {
+                    None => micros(t, 1000),
+                    Some(clock) => {
+                        self.clock.deadline(clock, micros(t, 1000)).saturating_sub(self.clock.since_start())
+                    }
+                })
+            }
+            Timeout::Timeval { arg } => {
+                regs.set_arg(arg, 0);
+                memory::read_pair(pid, args[arg]).ok().map(|t| micros(t, 1))
+            }
+        };
+        // A time-out of zero never sleeps: the kernel answers at once.
+        let changed = length.is_some_and(|l| l > 0);
+        if changed {
+            must("writing registers", regs.set(pid))?;
+            self.task_mut(pid).deadline = length.map(|l| self.clock.since_start() + l);
+        }
+        self.call(pid, State::Calling(InCall::Waiting { entry, changed, on_timeout }))
+    }
+
+    fn answer_clock(&mut self, pid: Pid, read: ClockRead, entry: Registers) -> Result<(), Lost> {
+        let clock = self.clock;
+        let task = self.task_mut(pid);
+        let reads = task.clock_reads;
+        task.clock_reads += 1;
+        let show = |id| clock.show(id, reads);
+        let pair = |us: u64, unit: u64| {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&(us / 1_000_000).to_ne_bytes());
+            bytes[8..].copy_from_slice(&(us % 1_000_000 * unit).to_ne_bytes());
+            bytes
+        };
+        let (address, bytes, result) = match read {
+            ClockRead::Timespec { clock, at } => (at, pair(show(clock), 1000).to_vec(), 0),
+            ClockRead::Timeval { at } => (at, pair(show(libc::CLOCK_REALTIME), 1).to_vec(), 0),
+            ClockRead::Seconds { at } => {
+                let seconds = show(libc::CLOCK_REALTIME) / 1_000_000;
+                (at, seconds.to_ne_bytes().to_vec(), seconds as i64)
+            }
+            ClockRead::Times { at } => {
+                let ticks = show(libc::CLOCK_MONOTONIC) / (1_000_000 / TICKS);
+                (at, vec![0; 32], ticks as i64)
+            }
+            ClockRead::Usage { at } => (at, vec![0; RUSAGE], 0),
+        };
+        let written = if address == 0 { Ok(()) } else { memory::write(pid, address, &bytes) };
+        answer(pid, entry, if written.is_ok() { result } else { -i64::from(libc::EFAULT) })?;
+        self.go_on(pid, 0)
+    }
+
+    fn is_captured(&self, inode: u64) -> bool {
+        self.actors.iter().any(|a| a.capture.as_ref().is_some_and(|c| c.owns(inode)))
+    }
+
+    fn drain_all(&mut self) {
+        for actor in &mut self.actors {
+            if let Some(capture) = &mut actor.capture {
+                capture.drain();
+            }
+        }
+    }
+}
+
+/// Skips the call of a task at its seccomp stop; `result` is what it gets.
+fn answer(pid: Pid, entry: Registers, result: i64) -> Result<(), Lost> {
+    let mut regs = entry;
+    regs.skip_call(result);
+    must("answering a call", regs.set(pid))
+}
+
+fn micros((seconds, parts): (u64, u64), per_micro: u64) -> u64 {
+    (seconds as i64).max(0) as u64 * 1_000_000 + parts / per_micro
+}
+
+/// Pipes, sockets, terminals and the descriptors that are queues of events.
+fn waits(file: &Opened) -> bool {
+    !matches!(file.kind(), FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::BlockDevice)
+}
+
+/// The descriptors that a task has open.
+pub(super) fn open_fds(pid: Pid) -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let mut fds: Vec<i32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    fds.sort_unstable();
+    fds
+}
+
+/// The one or two places that a call names, and whether a final symbolic link is followed.
+pub(super) fn places(call: &Call) -> [Option<(At, bool)>; 2] {
+    match *call {
+        Call::Open { at, flags, .. } => {
+            let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
+            [Some((at, flags & libc::O_NOFOLLOW == 0 && !exclusive)), None]
+        }
+        Call::Truncate { at, .. } | Call::Chdir { at } | Call::Exec { at } => [Some((at, true)), None],
+        Call::Rename { from, to, .. } => [Some((from, false)), Some((to, false))],
+        Call::Link { from, to, flags } => [Some((from, flags & libc::AT_SYMLINK_FOLLOW != 0)), Some((to, false))],
+        Call::Symlink { at, .. }
+        | Call::Unlink { at }
+        | Call::Rmdir { at }
+        | Call::Mkdir { at }
+        | Call::Mknod { at }
+        | Call::Readlink { at, .. } => [Some((at, false)), None],
+        Call::Stat { at, follow, .. }
+        | Call::Access { at, follow }
+        | Call::Chmod { at, follow }
+        | Call::Utime { at, follow, .. }
+        | Call::XattrGet { at, follow }
+        | Call::XattrSet { at, follow } => [Some((at, follow)), None],
+        _ => [None, None],
+    }
+}
+

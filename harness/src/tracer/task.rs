@@ -1,0 +1,162 @@
+//! One process or thread of a worker, and where it is held.
+
+use std::{fs::File, os::fd::OwnedFd, os::unix::fs::FileExt, rc::Rc};
+
+use nix::unistd::Pid;
+
+use super::{
+    arch::Registers,
+    calls::{Call, OnTimeout},
+};
+
+/// A visible step that a task is about to make, held at its seccomp stop (or at its exit event).
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pending {
+    /// A system call on the world, with the registers at its entry.
+    Call { call: Call, entry: Registers },
+    /// The task is about to exit.
+    Exit,
+    /// A call of no interest in itself, held for a delay: when it is over the call is looked at again.
+    Again { entry: Registers },
+}
+
+/// What is to be done at the exit stop of the call in which a task is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum InCall {
+    /// Nothing.
+    Plain,
+    /// A waiting call. `entry`: the registers to restore when arguments were changed.
+    Waiting { entry: Registers, changed: bool, on_timeout: OnTimeout },
+    /// A sleep, turned into a wait for signals. `remaining`: where to store the rest when interrupted.
+    Sleeping { entry: Registers, remaining: u64 },
+    /// A vfork parent, until its child execs or exits.
+    Vfork,
+    /// Seen asleep in a call that is not known to sleep.
+    Unknown,
+    /// Stopped by a job-control signal.
+    Stopped,
+}
+
+/// Where a task is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum State {
+    /// Created; its first stop has not been seen yet.
+    Starting,
+    /// Runs until its next stop.
+    Running,
+    /// In a call that may sleep; its exit stop will come.
+    Calling(InCall),
+    /// The same, and it sleeps.
+    Asleep(InCall),
+    /// Held; may go on privately, with this signal delivered (0: none).
+    Ready(i32),
+    /// Held before a visible step.
+    AtStep(Pending),
+    /// Held before a step that would wait.
+    Blocked(Pending),
+    /// Was let go to die.
+    Exiting,
+}
+
+impl State {
+    /// Whether something of it must still be waited for.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, State::Starting | State::Running | State::Calling(_) | State::Exiting)
+    }
+}
+
+/// One process or thread.
+#[derive(Debug)]
+pub(super) struct Task {
+    /// Thread number as the tracer sees it (and the tracee: they share the namespace).
+    pub pid: Pid,
+    /// Its process (thread group).
+    pub process: Pid,
+    /// Its actor.
+    pub actor: usize,
+    /// Its place among the actor's tasks.
+    pub number: u32,
+    /// Where it is.
+    pub state: State,
+    /// Clock reads so far: each moves its own time by a microsecond.
+    pub clock_reads: u64,
+    /// Its stream of random bytes.
+    pub random: RandomStream,
+    /// Children made so far by fork, vfork or clone.
+    pub pidfd: Rc<OwnedFd>,
+    /// When its sleep or time-out is over, microseconds since the start.
+    pub deadline: Option<u64>,
+    /// Its process has had a world file open for writing.
+    pub wrote: bool,
+    /// `/proc/P/task/T/stat` and `.../syscall`, kept open.
+    files: [File; 2],
+}
+
+impl Task {
+    /// A task that was just created.
+    pub(super) fn new(pid: Pid, process: Pid, actor: usize, number: u32, variant: u32) -> std::io::Result<Self> {
+        let open = |name: &str| File::open(format!("/proc/{process}/task/{pid}/{name}"));
+        let pidfd = rustix::process::pidfd_open(
+            rustix::process::Pid::from_raw(process.as_raw()).ok_or(std::io::ErrorKind::InvalidInput)?,
+            rustix::process::PidfdFlags::empty(),
+        )?;
+        Ok(Task {
+            pid,
+            process,
+            actor,
+            number,
+            state: State::Starting,
+            clock_reads: 0,
+            random: RandomStream::new(variant, actor, number),
+            pidfd: Rc::new(pidfd),
+            deadline: None,
+            wrote: false,
+            files: [open("stat")?, open("syscall")?],
+        })
+    }
+
+    /// Whether the kernel has put it to sleep inside a system call. Both files are needed, in this order: either
+    /// alone is sometimes wrong.
+    pub(super) fn is_asleep(&self) -> bool {
+        let mut call = [0; 16];
+        match self.files[1].read_at(&mut call, 0) {
+            Ok(n) if n > 0 && !call.starts_with(b"running") => {}
+            _ => return false,
+        }
+        match self.run_state() {
+            b'S' => true,
+            b'D' => matches!(self.state, State::Calling(InCall::Vfork) | State::Asleep(InCall::Vfork)),
+            _ => false,
+        }
+    }
+
+    /// The state letter of `/proc/.../stat`; `X` when it is gone.
+    pub(super) fn run_state(&self) -> u8 {
+        let mut stat = [0; 64];
+        let Ok(n) = self.files[0].read_at(&mut stat, 0) else { return b'X' };
+        let text = &stat[..n];
+        // The name is in parentheses and may hold any byte, at most 15 of them.
+        text.iter().rposition(|b| *b == b')').and_then(|end| text.get(end + 2)).copied().unwrap_or(b'X')
+    }
+}
+
+/// Random bytes that depend on actor, task and place in the stream only.
+#[derive(Debug)]
+pub(super) struct RandomStream {
+    reader: blake3::OutputReader,
+}
+
+impl RandomStream {
+    fn new(variant: u32, actor: usize, task: u32) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("noclobber random bytes of a task v1");
+        for number in [variant, actor as u32, task] {
+            hasher.update(&number.to_le_bytes());
+        }
+        RandomStream { reader: hasher.finalize_xof() }
+    }
+
+    /// The next bytes.
+    pub(super) fn fill(&mut self, into: &mut [u8]) {
+        self.reader.fill(into);
+    }
+}

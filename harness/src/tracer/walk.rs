@@ -1,0 +1,197 @@
+//! Looking a path up as the kernel would, and noting each name looked up in the world.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    os::fd::{AsFd, OwnedFd},
+};
+
+use nix::{libc, unistd::Pid};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+
+use super::sandbox;
+
+/// As many symbolic links as the kernel follows.
+const MAX_LINKS: u32 = 40;
+
+/// One name looked up in a directory of the world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lookup {
+    /// Real inode number of the directory.
+    pub dir: u64,
+    /// The name.
+    pub name: String,
+}
+
+/// What a path means in the moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Walk {
+    /// Names looked up in directories of the world, in order. Of a path that ends in the world the last is its name.
+    pub lookups: Vec<Lookup>,
+    /// Real inode and mode of what the path names, if it is in the world.
+    pub target: Option<(u64, u32)>,
+    /// True when the path's last name lies in a directory of the world (whether or not it exists).
+    pub ends_in_world: bool,
+    /// The absolute path with symbolic links resolved, as far as it exists.
+    pub path: String,
+}
+
+impl Walk {
+    /// Whether the look-up touched the world at all.
+    pub(super) fn touches_world(&self) -> bool {
+        !self.lookups.is_empty() || self.target.is_some()
+    }
+
+    /// The directory entry that the path's last name is.
+    pub(super) fn last(&self) -> Option<&Lookup> {
+        if self.ends_in_world { self.lookups.last() } else { None }
+    }
+}
+
+/// Looks paths up on behalf of tracees, which share the tracer's root directory.
+#[derive(Debug)]
+pub(super) struct Walker {
+    world_device: u64,
+    proc_device: u64,
+    /// Absolute paths that do not touch the world. What lies outside is taken to stay as it is.
+    outside: HashSet<Vec<u8>>,
+}
+
+impl Walker {
+    /// Must be made inside the sandbox.
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Walker {
+            world_device: rustix::fs::stat(sandbox::ROOT)?.st_dev,
+            proc_device: rustix::fs::stat("/proc")?.st_dev,
+            outside: HashSet::new(),
+        })
+    }
+
+    /// The device number of the world's file system.
+    pub(super) fn world_device(&self) -> u64 {
+        self.world_device
+    }
+
+    /// Looks up `path` relative to directory descriptor `dir` of a task. `follow`: also a final symbolic link.
+    pub(super) fn walk(&mut self, process: Pid, task: Pid, dir: i32, path: &[u8], follow: bool) -> Walk {
+        let absolute = path.first() == Some(&b'/');
+        if absolute && self.outside.contains(path) {
+            return Walk::default();
+        }
+        let start = if absolute {
+            "/".to_owned()
+        } else if dir == libc::AT_FDCWD {
+            format!("/proc/{task}/cwd")
+        } else {
+            format!("/proc/{task}/fd/{dir}")
+        };
+        let mut walk = Walk::default();
+        let Ok(at) = rustix::fs::open(&*start, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else {
+            return walk;
+        };
+        if !absolute {
+            walk.path = read_link(&start);
+        }
+        self.follow(&mut walk, at, path, follow, process, task);
+        // Magic links of /proc mean something else for everybody and in every moment.
+        let lasting = absolute && !path.starts_with(b"/proc") && !path.starts_with(b"/dev");
+        if lasting && !walk.touches_world() {
+            self.outside.insert(path.to_owned());
+        }
+        walk
+    }
+
+    fn follow(&self, walk: &mut Walk, start: OwnedFd, path: &[u8], follow: bool, process: Pid, task: Pid) {
+        let mut at = start;
+        let mut todo: VecDeque<Vec<u8>> = split(path).collect();
+        let mut links = 0;
+        if todo.is_empty() {
+            walk.target = self.in_world(&at);
+            return;
+        }
+        while let Some(name) = todo.pop_front() {
+            let Ok(here) = rustix::fs::fstat(&at) else { return };
+            let in_world = here.st_dev == self.world_device;
+            let last = todo.is_empty();
+            if name == b".." {
+                let parent = rustix::fs::openat(&at, "..", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+                let Ok(parent) = parent else { return };
+                at = parent;
+                walk.path.truncate(walk.path.rfind('/').unwrap_or(0));
+                if last {
+                    walk.target = self.in_world(&at);
+                }
+                continue;
+            }
+            if in_world {
+                walk.lookups.push(Lookup { dir: here.st_ino, name: String::from_utf8_lossy(&name).into_owned() });
+            }
+            walk.ends_in_world = last && in_world;
+            // "self" is the tracer here, but the tracee is meant.
+            let own = here.st_dev == self.proc_device && here.st_ino == 1;
+            let real_name = match &name[..] {
+                b"self" if own => process.to_string().into_bytes(),
+                b"thread-self" if own => format!("{process}/task/{task}").into_bytes(),
+                _ => name,
+            };
+            walk.path = format!("{}/{}", walk.path.trim_end_matches('/'), String::from_utf8_lossy(&real_name));
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let Ok(next) = rustix::fs::openat(&at, &real_name[..], flags, Mode::empty()) else { return };
+            let Ok(stat) = rustix::fs::fstat(&next) else { return };
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink && (follow || !last) {
+                links += 1;
+                if links > MAX_LINKS {
+                    return;
+                }
+                if stat.st_dev == self.proc_device && here.st_ino != 1 {
+                    // A magic link: it leads to the object itself, not to a name.
+                    let Ok(object) =
+                        rustix::fs::openat(&at, &real_name[..], OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+                    else {
+                        return;
+                    };
+                    walk.path = read_link(&walk.path);
+                    at = object;
+                    if last {
+                        walk.target = self.in_world(&at);
+                    }
+                    continue;
+                }
+                let Ok(target) = rustix::fs::readlinkat(&next, "", Vec::new()) else { return };
+                let target = target.into_bytes();
+                walk.path.truncate(walk.path.rfind('/').unwrap_or(0));
+                if target.first() == Some(&b'/') {
+                    let Ok(root) = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else {
+                        return;
+                    };
+                    at = root;
+                    walk.path.clear();
+                }
+                for part in split(&target).collect::<Vec<_>>().into_iter().rev() {
+                    todo.push_front(part);
+                }
+                continue;
+            }
+            at = next;
+            if last {
+                walk.target = self.world_target(&stat);
+            }
+        }
+    }
+
+    fn in_world(&self, fd: &impl AsFd) -> Option<(u64, u32)> {
+        rustix::fs::fstat(fd).ok().and_then(|stat| self.world_target(&stat))
+    }
+
+    fn world_target(&self, stat: &Stat) -> Option<(u64, u32)> {
+        (stat.st_dev == self.world_device).then_some((stat.st_ino, stat.st_mode))
+    }
+}
+
+fn split(path: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
+    path.split(|b| *b == b'/').filter(|part| !part.is_empty() && *part != b".").map(<[u8]>::to_vec)
+}
+
+/// Where a symbolic link leads, as text; empty when it cannot be read.
+pub(super) fn read_link(path: &str) -> String {
+    rustix::fs::readlink(path, Vec::new()).map_or_else(|_| String::new(), |t| t.to_string_lossy().into_owned())
+}
