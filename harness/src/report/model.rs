@@ -1,6 +1,6 @@
 //! The result of one scenario, as every reporter gets it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use crate::{
     scenario::{Expect, Kind},
@@ -110,6 +110,8 @@ pub struct Anomaly {
 pub struct Report {
     /// The scenario's name.
     pub scenario: String,
+    /// The scenario file, as the user named it; `None` when there is none (`explore`).
+    pub file: Option<PathBuf>,
     /// What it tells.
     pub about: String,
     /// Names of the workers in scenario order (the lanes).

@@ -261,6 +261,9 @@ pub struct Scenario {
     pub scenario_dir: PathBuf,
     /// Initial contents of the world, copied. Absolute.
     pub dir: Option<PathBuf>,
+    /// `dir` is copied without `.git`, `target`, `node_modules` and virtual environments, and only up to a size
+    /// (see [`contents`](super::contents)): the caller's directory as the default world of `explore`.
+    pub dir_filtered: bool,
     /// Further initial files: path -> content.
     pub files: BTreeMap<String, String>,
     /// A shell command that prepares the world, once.
