@@ -60,7 +60,7 @@ pub enum Sync {
 }
 
 /// One object touched by one step.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Access {
     /// What was touched.
     pub object: Object,

@@ -12,6 +12,11 @@ pub struct View<'a> {
     pub ready: &'a [ActorId],
     /// Sleepers whose sleep or time-out may end early now (adversarial time only), in scenario order.
     pub wakeable: &'a [ActorId],
+    /// All sleepers and waiters with a time-out, in every model of time, in scenario order. A serial order wakes the
+    /// running worker (`Choice::Wake`) although others could run: it is to run as if it were alone.
+    pub asleep: &'a [ActorId],
+    /// Actors that have ended, in scenario order.
+    pub ended: &'a [ActorId],
     /// What the next step of an actor will touch, as far as it can be known before it runs. Costly: ask when needed.
     pub predict: &'a dyn Fn(ActorId) -> Vec<Access>,
 }

@@ -73,9 +73,9 @@ pub struct Plan {
     pub lenient: bool,
     /// How to go on.
     pub then: Policy,
-    /// The sleep set at the end of the prefix: actors whose next step was explored already, with what it touches.
-    /// An actor leaves it when a step that conflicts runs; when only sleeping actors could run, the run is cut
-    /// (`Ended::SleepSet`).
+    /// The sleep set at the last choice point of the prefix (without a prefix: at the start): actors whose next step
+    /// was explored there already, with what it touches. An actor leaves it when a step that conflicts runs, the last
+    /// one of the prefix included; when only sleeping actors could run, the run is cut (`Ended::SleepSet`).
     pub sleep: Vec<(ActorId, Vec<Access>)>,
     /// Record contents and effects of each step (slower; for judging and showing one run).
     pub record: bool,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActorId, Choice, Outcome, Step};
+use super::{Access, ActorId, Choice, Outcome, Step};
 
 /// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,9 @@ pub struct Run {
     pub diverged: Option<usize>,
     /// Why it ended.
     pub ended: Ended,
+    /// What the next step of each actor that waits at the end would touch, if it could go on. A deadlock is a class
+    /// of its own, and the acquisitions that never happened are what leads from it to the others.
+    pub pending: Vec<(ActorId, Vec<Access>)>,
     /// What it left behind; `None` unless it ended by itself (`Done`), or was stopped for a deadlock or livelock.
     pub outcome: Option<Outcome>,
     /// What the report should mention.

@@ -181,6 +181,10 @@ pub struct Step {
     pub chosen: bool,
     /// The actors that could have been chosen here (in scenario order), the chosen one included; empty when not chosen.
     pub enabled: Vec<ActorId>,
+    /// The actors whose sleep or time-out could have been ended early here, the chosen one included (adversarial time
+    /// only). An actor is never in both lists: one that waits with a time-out is here while it cannot go on, and in
+    /// `enabled` once it can.
+    pub wakeable: Vec<ActorId>,
     /// Virtual time when it ran, microseconds since the start of the run.
     pub time_us: u64,
     /// What it changed; only in recorded runs.

@@ -1,0 +1,50 @@
+//! One number for everything that a search saw.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+use crate::world::Run;
+
+/// SHA-256 over all traces in the search's order: of each step its actor, task number, op, world-relative paths, flags,
+/// result, and the hash of the bytes moved. No addresses, times, pids or inode numbers: the same programs and settings
+/// give the same hash.
+///
+/// Every field is preceded by its length or has a fixed one, so that no two sequences share an encoding.
+#[derive(Clone, Debug, Default)]
+pub struct TraceHash(Sha256);
+
+impl TraceHash {
+    /// Appends a run.
+    pub fn add(&mut self, run: &Run) {
+        self.0.update((run.steps.len() as u64).to_le_bytes());
+        for step in &run.steps {
+            self.0.update(step.actor.0.to_le_bytes());
+            self.0.update(step.task.to_le_bytes());
+            self.text(step.op.name());
+            for path in [&step.path, &step.path2] {
+                self.0.update([u8::from(path.is_some())]);
+                self.text(path.as_deref().unwrap_or_default());
+            }
+            self.0.update((step.flags.len() as u64).to_le_bytes());
+            step.flags.iter().for_each(|flag| self.text(flag));
+            self.0.update(step.ret.to_le_bytes());
+            self.0.update([u8::from(step.bytes.is_some())]);
+            self.0.update(step.bytes.unwrap_or_default());
+        }
+    }
+
+    /// The hash of what was appended so far, in hex.
+    pub fn hex(&self) -> String {
+        self.0.clone().finalize().iter().fold(String::new(), |mut hex, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+
+    fn text(&mut self, text: &str) {
+        self.0.update((text.len() as u64).to_le_bytes());
+        self.0.update(text);
+    }
+}

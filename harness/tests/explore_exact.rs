@@ -1,0 +1,132 @@
+//! Exactness: on generated programs, source-DPOR executes every class of the brute-force enumeration.
+
+mod explore_model;
+
+use std::sync::Mutex;
+
+use explore_model::{
+    Ask,
+    I::{self, *},
+    Model, brute,
+    search::exhaust,
+};
+use proptest::{
+    collection::vec,
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+
+fn ask() -> impl Strategy<Value = Ask> {
+    prop_oneof![
+        3 => Just(Ask::Wait),
+        2 => any::<bool>().prop_map(Ask::Try),
+        2 => (1..4u64, any::<bool>()).prop_map(|(time, end)| Ask::Timed(time, end)),
+    ]
+}
+
+fn range() -> impl Strategy<Value = (u64, u64)> {
+    prop_oneof![Just((0, 10)), Just((0, 5)), Just((5, 10)), Just((3, 7))]
+}
+
+fn files() -> impl Strategy<Value = I> {
+    let file = 1..3u64;
+    prop_oneof![
+        file.clone().prop_map(Read),
+        file.clone().prop_map(Write),
+        file.clone().prop_map(Append),
+        Just(ReadName(1)),
+        Just(WriteTemp),
+        Just(Rename(1)),
+        (100..102u64, any::<bool>()).prop_map(|(n, end)| Create(n, end)),
+        (100..102u64).prop_map(Unlink),
+        Just(List),
+        Just(ExitIfOdd),
+    ]
+}
+
+fn locks() -> impl Strategy<Value = I> {
+    prop_oneof![
+        4 => (1..3u64, any::<bool>(), ask()).prop_map(|(n, ex, ask)| Flock(n, ex, ask)),
+        3 => (1..3u64).prop_map(Funlock),
+        3 => (range(), any::<bool>(), ask()).prop_map(|(range, ex, ask)| Lock(1, range, ex, ask)),
+        2 => range().prop_map(|range| Unlock(1, range)),
+        1 => (1..3u64).prop_map(Sleep),
+        2 => (1..3u64).prop_map(Send),
+        2 => (1..3u64).prop_map(Receive),
+    ]
+}
+
+fn instruction() -> impl Strategy<Value = I> {
+    prop_oneof![files(), locks()]
+}
+
+fn models(adversarial: bool) -> impl Strategy<Value = Model> {
+    let programs = prop_oneof![
+        vec(vec(instruction(), 1..5), 2..3),
+        vec(vec(instruction(), 1..4), 3..4),
+        vec(vec(locks(), 1..4), 3..4),
+        vec(vec(prop_oneof![Just(Flock(1, true, Ask::Wait)), Just(Flock(1, false, Ask::Wait)), Just(Funlock(1)), Just(Read(1)), Just(Write(1)), Just(Flock(1, true, Ask::Timed(2, false)))], 1..5), 2..4),
+        vec(vec(instruction(), 1..5), 3..4),
+    ];
+    (programs, any::<bool>()).prop_map(move |(programs, lazy)| Model { adversarial, lazy, ..Model::new(programs) })
+}
+
+#[derive(Default)]
+struct Totals {
+    cases: u64,
+    skipped: u64,
+    interleavings: u64,
+    classes: u64,
+    redundant: u64,
+    infeasible: u64,
+    worst: f64,
+}
+
+fn exact(cases: u32, adversarial: bool) {
+    let totals = Mutex::new(Totals::default());
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let result = runner.run(&models(adversarial), |model| {
+        let all = brute::all(&model, 40_000);
+        let mut totals = totals.lock().expect("no test holds it while failing");
+        if all.too_many {
+            totals.skipped += 1;
+            return Ok(());
+        }
+        let found = exhaust(&model);
+        let missed = all.classes.difference(&found.classes).count();
+        prop_assert_eq!(missed, 0, "of {} classes", all.classes.len());
+        prop_assert!(found.classes.is_subset(&all.classes));
+        prop_assert_eq!(&found.outcomes, &all.outcomes);
+        let classes = all.classes.len() as u64;
+        totals.cases += 1;
+        totals.interleavings += all.interleavings;
+        totals.classes += classes;
+        totals.redundant += found.summary.redundant;
+        totals.infeasible += found.infeasible;
+        totals.worst = totals.worst.max(found.summary.redundant as f64 / classes as f64);
+        Ok(())
+    });
+    let t = totals.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    println!(
+        "{} programs ({} too large), {} interleavings, {} classes, {} redundant ({} infeasible), worst {:.2} per class",
+        t.cases, t.skipped, t.interleavings, t.classes, t.redundant, t.infeasible, t.worst
+    );
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+    assert!(t.redundant * 2 <= t.classes, "too many redundant runs");
+}
+
+fn cases(default: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn nothing_is_missed_in_fair_time() {
+    exact(cases(300), false);
+}
+
+#[test]
+fn nothing_is_missed_in_adversarial_time() {
+    exact(cases(200), true);
+}
