@@ -9,4 +9,6 @@ pub mod explore;
 pub mod oracle;
 pub mod report;
 pub mod scenario;
+#[cfg(target_os = "linux")]
+pub mod tracer;
 pub mod world;

@@ -65,7 +65,20 @@ fn models(adversarial: bool) -> impl Strategy<Value = Model> {
         vec(vec(instruction(), 1..5), 2..3),
         vec(vec(instruction(), 1..4), 3..4),
         vec(vec(locks(), 1..4), 3..4),
-        vec(vec(prop_oneof![Just(Flock(1, true, Ask::Wait)), Just(Flock(1, false, Ask::Wait)), Just(Funlock(1)), Just(Read(1)), Just(Write(1)), Just(Flock(1, true, Ask::Timed(2, false)))], 1..5), 2..4),
+        vec(
+            vec(
+                prop_oneof![
+                    Just(Flock(1, true, Ask::Wait)),
+                    Just(Flock(1, false, Ask::Wait)),
+                    Just(Funlock(1)),
+                    Just(Read(1)),
+                    Just(Write(1)),
+                    Just(Flock(1, true, Ask::Timed(2, false)))
+                ],
+                1..5
+            ),
+            2..4
+        ),
         vec(vec(instruction(), 1..5), 3..4),
     ];
     (programs, any::<bool>()).prop_map(move |(programs, lazy)| Model { adversarial, lazy, ..Model::new(programs) })

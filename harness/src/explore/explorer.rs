@@ -222,7 +222,9 @@ impl Explorer {
             dpor.observe(run, &trace)?;
         }
         Ok(match run.ended {
-            Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_) if self.classes.insert(class::key(&trace)) => Seen::New,
+            Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_) if self.classes.insert(class::key(&trace)) => {
+                Seen::New
+            }
             Ended::Limit(..) | Ended::LostControl(_) => Seen::Incomplete,
             _ => {
                 self.redundant += 1;
@@ -276,8 +278,10 @@ impl Explorer {
             SearchKind::Pct(depth) => format!("pct-{depth}"),
             _ => "portfolio".to_owned(),
         };
-        let first = if self.search.search == SearchKind::Timeline || self.first_is_timeline() { "timeline" } else { "" };
-        let parts = [(Phase::First, first.to_owned()), (Phase::Dpor, "source-dpor".to_owned()), (Phase::Portfolio, sampling)];
+        let first =
+            if self.search.search == SearchKind::Timeline || self.first_is_timeline() { "timeline" } else { "" };
+        let parts =
+            [(Phase::First, first.to_owned()), (Phase::Dpor, "source-dpor".to_owned()), (Phase::Portfolio, sampling)];
         let used = parts.into_iter().filter(|(phase, words)| self.used[*phase as usize] && !words.is_empty());
         used.map(|(_, words)| words).collect::<Vec<_>>().join(", then ")
     }

@@ -135,7 +135,12 @@ fn events(run: &Run) -> Result<Vec<Event>, String> {
         let choice = *run.choices.get(events.len()).ok_or("more chosen steps than choices")?;
         let (Choice::Step(chosen) | Choice::Wake(chosen)) = choice;
         if chosen != step.actor {
-            return Err(format!("choice {} is of actor {}, its step of actor {}", events.len(), chosen.0, step.actor.0));
+            return Err(format!(
+                "choice {} is of actor {}, its step of actor {}",
+                events.len(),
+                chosen.0,
+                step.actor.0
+            ));
         }
         latest.insert(step.actor, events.len());
         events.push(Event {

@@ -69,52 +69,181 @@ pub(super) enum OnTimeout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(super) enum Call {
-    Open { at: At, flags: i32, how: u64 },
-    Close { fd: i32 },
-    CloseRange { first: u32, last: u32, flags: u32 },
-    Dup2 { from: i32, to: i32 },
-    Read { fd: i32, buffer: Buffer, offset: Option<i64> },
-    Write { fd: i32, buffer: Buffer, offset: Option<i64> },
-    CopyRange { from: i32, from_offset: u64, to: i32, to_offset: u64, len: u64 },
-    Truncate { at: At, len: u64 },
-    Ftruncate { fd: i32, len: u64 },
-    Fallocate { fd: i32, offset: u64, len: u64 },
-    Seek { fd: i32 },
-    Rename { from: At, to: At, flags: u32 },
-    Link { from: At, to: At, flags: i32 },
-    Symlink { target: u64, at: At },
-    Unlink { at: At },
-    Rmdir { at: At },
-    Mkdir { at: At },
-    Mknod { at: At },
-    List { fd: i32, buffer: u64, wide: bool },
-    Stat { at: At, buffer: u64, follow: bool, extended: bool },
+    Open {
+        at: At,
+        flags: i32,
+        how: u64,
+    },
+    Close {
+        fd: i32,
+    },
+    CloseRange {
+        first: u32,
+        last: u32,
+        flags: u32,
+    },
+    Dup2 {
+        from: i32,
+        to: i32,
+    },
+    Read {
+        fd: i32,
+        buffer: Buffer,
+        offset: Option<i64>,
+    },
+    Write {
+        fd: i32,
+        buffer: Buffer,
+        offset: Option<i64>,
+    },
+    CopyRange {
+        from: i32,
+        from_offset: u64,
+        to: i32,
+        to_offset: u64,
+        len: u64,
+    },
+    Truncate {
+        at: At,
+        len: u64,
+    },
+    Ftruncate {
+        fd: i32,
+        len: u64,
+    },
+    Fallocate {
+        fd: i32,
+        offset: u64,
+        len: u64,
+    },
+    Seek {
+        fd: i32,
+    },
+    Rename {
+        from: At,
+        to: At,
+        flags: u32,
+    },
+    Link {
+        from: At,
+        to: At,
+        flags: i32,
+    },
+    Symlink {
+        target: u64,
+        at: At,
+    },
+    Unlink {
+        at: At,
+    },
+    Rmdir {
+        at: At,
+    },
+    Mkdir {
+        at: At,
+    },
+    Mknod {
+        at: At,
+    },
+    List {
+        fd: i32,
+        buffer: u64,
+        wide: bool,
+    },
+    Stat {
+        at: At,
+        buffer: u64,
+        follow: bool,
+        extended: bool,
+    },
     StatFs,
-    Access { at: At, follow: bool },
-    Readlink { at: At, buffer: u64 },
-    Chmod { at: At, follow: bool },
-    Utime { at: At, follow: bool, times: Times },
-    XattrGet { at: At, follow: bool },
-    XattrSet { at: At, follow: bool },
-    Flock { fd: i32, op: i32 },
-    Fcntl { fd: i32, cmd: i32, arg: u64 },
-    Sync { fd: Option<i32> },
-    Map { fd: i32, protection: i32, flags: i32 },
-    Chdir { at: At },
-    Exec { at: At },
+    Access {
+        at: At,
+        follow: bool,
+    },
+    Readlink {
+        at: At,
+        buffer: u64,
+    },
+    Chmod {
+        at: At,
+        follow: bool,
+    },
+    Utime {
+        at: At,
+        follow: bool,
+        times: Times,
+    },
+    XattrGet {
+        at: At,
+        follow: bool,
+    },
+    XattrSet {
+        at: At,
+        follow: bool,
+    },
+    Flock {
+        fd: i32,
+        op: i32,
+    },
+    Fcntl {
+        fd: i32,
+        cmd: i32,
+        arg: u64,
+    },
+    Sync {
+        fd: Option<i32>,
+    },
+    Map {
+        fd: i32,
+        protection: i32,
+        flags: i32,
+    },
+    Chdir {
+        at: At,
+    },
+    Exec {
+        at: At,
+    },
     Fork,
-    Random { buffer: u64, len: u64 },
+    Random {
+        buffer: u64,
+        len: u64,
+    },
     Clock(ClockRead),
-    SleepFor { request: u64, remaining: u64 },
-    SleepOn { clock: i32, flags: i32, request: u64, remaining: u64 },
+    SleepFor {
+        request: u64,
+        remaining: u64,
+    },
+    SleepOn {
+        clock: i32,
+        flags: i32,
+        request: u64,
+        remaining: u64,
+    },
     /// A call that may wait for something of the actor's own (a child, a futex, a pipe, a signal).
-    Wait { timeout: Timeout, on_timeout: OnTimeout },
+    Wait {
+        timeout: Timeout,
+        on_timeout: OnTimeout,
+    },
     Yield,
-    Socket { domain: i32 },
-    Connect { fd: i32 },
-    Accept { fd: i32 },
-    Affinity { size: u64, mask: u64 },
-    Cpu { cpu: u64, node: u64 },
+    Socket {
+        domain: i32,
+    },
+    Connect {
+        fd: i32,
+    },
+    Accept {
+        fd: i32,
+    },
+    Affinity {
+        size: u64,
+        mask: u64,
+    },
+    Cpu {
+        cpu: u64,
+        node: u64,
+    },
     /// Known not to be controlled: what it is, for the warning.
     Uncontrolled(&'static str),
 }

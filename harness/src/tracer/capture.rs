@@ -5,7 +5,6 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-
 /// As much as a pipe may hold while nobody empties it.
 const PIPE_SIZE: i32 = 1 << 20;
 
@@ -58,6 +57,11 @@ impl Capture {
         self.streams.iter().any(|s| s.total > self.limit)
     }
 
+    /// Bytes kept per stream.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// What was written: output and error.
     pub(super) fn into_bytes(self) -> [Vec<u8>; 2] {
         self.streams.map(|s| s.bytes)
@@ -79,4 +83,3 @@ pub(super) fn null() -> std::io::Result<OwnedFd> {
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
     Ok(rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty())?)
 }
-

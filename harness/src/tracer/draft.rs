@@ -615,8 +615,7 @@ impl Machine {
         let number = self.number(pid, file);
         let process = self.task(pid).process;
         let whole = (0, u64::MAX);
-        let mut accesses =
-            locks::release_records(number, &self.record_locks.of(Owner::Process(process), file, whole));
+        let mut accesses = locks::release_records(number, &self.record_locks.of(Owner::Process(process), file, whole));
         let description = Owner::Description(process, fd);
         accesses.extend(locks::release_records(number, &self.record_locks.of(description, file, whole)));
         if let Some(exclusive) = self.held_by_description(pid, fd, file, "FLOCK") {

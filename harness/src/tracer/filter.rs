@@ -21,8 +21,7 @@ impl Filters {
     pub(super) fn new() -> Result<Self, seccompiler::Error> {
         let arch = std::env::consts::ARCH.try_into()?;
         let refuse = arch::REFUSED.iter().map(|n| (*n, Vec::new())).collect();
-        let refuse =
-            SeccompFilter::new(refuse, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32), arch)?;
+        let refuse = SeccompFilter::new(refuse, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32), arch)?;
         let trap = SeccompFilter::new(trapped()?, SeccompAction::Allow, SeccompAction::Trace(0), arch)?;
         Ok(Filters { refuse: refuse.try_into()?, trap: trap.try_into()? })
     }

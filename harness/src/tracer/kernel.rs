@@ -118,6 +118,12 @@ pub(super) fn reset_signals() {
     }
 }
 
+/// Sets the close-on-exec flag of a descriptor known by number only.
+pub(super) fn close_on_exec(fd: i32) -> io::Result<()> {
+    // SAFETY: no addresses.
+    check(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) })
+}
+
 /// `dup2`: makes descriptor `target` (of a process that is about to exec) the same as `fd`.
 pub(super) fn redirect(fd: i32, target: i32) -> io::Result<()> {
     // SAFETY: no addresses; whatever `target` was is meant to be closed.

@@ -17,13 +17,14 @@ use nix::{
 use super::{
     capture::Capture,
     clock::Clock,
+    delays::Delays,
     inodes::Inodes,
     kernel,
     locks::RecordLocks,
     task::{Pending, State, Task},
     walk::Walker,
 };
-use crate::world::{ActorEnd, Step, Warning, WarningKind};
+use crate::world::{Access, ActorEnd, ActorId, Mode, Object, Step, Sync, Warning, WarningKind};
 
 /// The processes of actor i are numbered from `PID_BASE + i * PIDS_PER_ACTOR`.
 const PID_BASE: i32 = 1000;
@@ -105,6 +106,10 @@ pub(super) struct Machine {
     /// Paths outside the world that somebody changed, with the actor.
     pub outside: HashMap<PathBuf, usize>,
     pub busy_since: Instant,
+    /// Delays of the scenario.
+    pub delays: Delays,
+    /// Actors for whose end others wait.
+    pub waited_for: Vec<bool>,
 }
 
 impl Machine {
@@ -130,6 +135,8 @@ impl Machine {
             last_pid: OpenOptions::new().write(true).open("/proc/sys/kernel/ns_last_pid")?,
             outside: HashMap::new(),
             busy_since: Instant::now(),
+            delays: Delays::default(),
+            waited_for: Vec::new(),
         })
     }
 
@@ -145,6 +152,7 @@ impl Machine {
         self.steps.clear();
         self.warnings.clear();
         self.outside.clear();
+        self.delays.begin();
     }
 
     /// The task; it must exist.
@@ -182,10 +190,12 @@ impl Machine {
         self.warnings.insert(Warning { kind, text: text.into() });
     }
 
-    /// The task of an actor whose turn it is among those that `fits`: the first after the one that went on last.
+    /// The task of an actor whose turn it is among those that `fits` and are not delayed: the first after the one that
+    /// went on last.
     pub(super) fn in_turn(&self, actor: usize, fits: impl Fn(&State) -> bool) -> Option<Pid> {
         let turn = self.actors[actor].turn;
-        let mut fitting: Vec<&Task> = self.tasks.values().filter(|t| t.actor == actor && fits(&t.state)).collect();
+        let mut fitting: Vec<&Task> =
+            self.tasks.values().filter(|t| t.actor == actor && t.deadline.is_none() && fits(&t.state)).collect();
         // In turns: always the lowest first lets a thread pool livelock.
         fitting.sort_by_key(|t| (t.number <= turn, t.number));
         fitting.first().map(|t| t.pid)
@@ -237,4 +247,10 @@ pub(super) fn resume(pid: Pid, to_exit: bool, signal: i32) -> Result<(), Lost> {
         Ok(()) | Err(Errno::ESRCH) => Ok(()),
         Err(e) => must("resuming a task", Err(e)),
     }
+}
+
+/// The access of the end of an actor (`ends`) and of a start that waited for it.
+pub(super) fn life(actor: usize, ends: bool) -> Access {
+    let sync = if ends { Sync::Free } else { Sync::Take { waits: true } };
+    Access { sync: Some(sync), ..Access::new(Object::Life(ActorId(actor as u16)), Mode::Write) }
 }

@@ -4,12 +4,7 @@ use std::path::PathBuf;
 
 use nix::{libc, unistd::Pid};
 
-use super::{
-    calls::Call,
-    machine::Machine,
-    memory,
-    syscalls::places,
-};
+use super::{calls::Call, machine::Machine, memory, syscalls::places};
 use crate::world::WarningKind;
 
 /// Places whose change nobody else can see, or that stand for devices.

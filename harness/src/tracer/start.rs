@@ -19,8 +19,9 @@ use nix::{
 use super::{
     capture::{self, Capture},
     filter::Filters,
-    kernel, sandbox,
+    kernel,
     machine::{Lost, Machine, must},
+    sandbox,
     task::State,
 };
 use crate::scenario::Command;

@@ -66,18 +66,12 @@ impl Machine {
         self.task_mut(pid).state = State::Exiting;
         super::machine::resume(pid, false, 0)?;
         // The locks are gone only when the process is.
-        self.settle_exit(pid)?;
+        self.settle()?;
         self.free_waiters(&accesses);
         Ok(Attempt::Made)
     }
 
-    fn step_call(
-        &mut self,
-        pid: Pid,
-        call: Call,
-        entry: Registers,
-        enabled: &[ActorId],
-    ) -> Result<Attempt, Lost> {
+    fn step_call(&mut self, pid: Pid, call: Call, entry: Registers, enabled: &[ActorId]) -> Result<Attempt, Lost> {
         let draft = self.draft(pid, &Pending::Call { call, entry });
         let before = self.contents_before(&draft);
         if let After::Exec { found } = draft.after {
@@ -121,10 +115,26 @@ impl Machine {
         }
         let step = self.finish(pid, &draft, call, &entry, ret, before)?;
         let frees: Vec<Access> = step.accesses.iter().filter(|a| a.sync == Some(Sync::Free)).cloned().collect();
+        let wait = self.delay_after(pid, &Pending::Call { call, entry }, &step);
         self.push(Step { chosen: true, enabled: enabled.to_vec(), ..step });
-        self.go_on(pid, 0)?;
+        match wait {
+            Some(wait) => {
+                self.task_mut(pid).state = State::Ready(0);
+                self.delay(pid, wait);
+            }
+            None => self.go_on(pid, 0)?,
+        }
         self.free_waiters(&frees);
         Ok(Attempt::Made)
+    }
+
+    fn delay_after(&mut self, pid: Pid, pending: &Pending, step: &Step) -> Option<std::time::Duration> {
+        if self.delays.is_empty() {
+            return None;
+        }
+        let group = if step.op == Op::Read { self.read_group(pid, pending) } else { None };
+        let actor = self.task(pid).actor;
+        self.delays.after(actor, step, group)
     }
 
     /// Puts a task whose lock is held by somebody else back to where it was.
@@ -174,13 +184,6 @@ impl Machine {
                 None => {}
             }
         }
-    }
-
-    /// Waits until a task that was let die is gone.
-    fn settle_exit(&mut self, pid: Pid) -> Result<(), Lost> {
-        self.settle()?;
-        let _ = pid;
-        Ok(())
     }
 
     /// Waiters on what was given back may try again.
@@ -432,30 +435,45 @@ impl Machine {
         (meta.ino() == file && meta.len() <= RECORD_CAP).then(|| std::fs::read(&path).ok().map(Arc::from)).flatten()
     }
 
-    /// A step with everything that does not depend on its result.
-    fn step(&mut self, pid: Pid, draft: &Draft, ret: i64, result: String) -> Step {
+    /// A step without a path.
+    pub(super) fn bare_step(&self, pid: Pid, op: Op) -> Step {
         let task = self.task(pid);
-        let (actor, number) = (task.actor, task.number);
         Step {
-            actor: ActorId(actor as u16),
-            task: number,
-            op: draft.op,
+            actor: ActorId(task.actor as u16),
+            task: task.number,
+            op,
+            path: None,
+            path2: None,
+            flags: Vec::new(),
+            ret: 0,
+            result: String::new(),
+            bytes: None,
+            inode: None,
+            offset: None,
+            data: None,
+            publishes: false,
+            accesses: Vec::new(),
+            barrier: false,
+            chosen: false,
+            enabled: Vec::new(),
+            wakeable: Vec::new(),
+            time_us: self.clock.since_start(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// A step with everything that does not depend on its result.
+    fn step(&self, pid: Pid, draft: &Draft, ret: i64, result: String) -> Step {
+        Step {
             path: draft.path.clone(),
             path2: draft.path2.clone(),
             flags: draft.flags.iter().map(|f| (*f).to_owned()).collect(),
             ret,
             result,
-            bytes: None,
             inode: draft.file.and_then(|file| self.inodes.peek(file)),
             offset: draft.offset,
-            data: None,
-            publishes: false,
             accesses: draft.accesses.clone(),
-            barrier: false,
-            chosen: false,
-            enabled: Vec::new(),
-            time_us: self.clock.since_start(),
-            effects: Vec::new(),
+            ..self.bare_step(pid, draft.op)
         }
     }
 
@@ -511,16 +529,23 @@ impl Machine {
 
     /// Whether somebody can notice the end of this task: locks that go with it, actors that wait for it.
     pub(super) fn exit_matters(&mut self, pid: Pid) -> bool {
-        self.is_last_thread(pid) && !self.exit_accesses(pid).is_empty()
+        if !self.is_last_thread(pid) {
+            return false;
+        }
+        !self.exit_accesses(pid).is_empty()
     }
 
     /// What the end of a process gives back.
     pub(super) fn exit_accesses(&mut self, pid: Pid) -> Vec<Access> {
-        if self.locked.is_empty() {
-            return Vec::new();
-        }
-        let process = self.task(pid).process;
+        let (process, actor) = (self.task(pid).process, self.task(pid).actor);
         let mut accesses = Vec::new();
+        let last = !self.tasks.values().any(|t| t.actor == actor && t.process != process);
+        if last && self.waited_for.get(actor) == Some(&true) {
+            accesses.push(super::machine::life(actor, true));
+        }
+        if self.locked.is_empty() {
+            return accesses;
+        }
         for file in self.record_locks.files(Owner::Process(process)) {
             let number = self.number(pid, file);
             let held = self.record_locks.of(Owner::Process(process), file, (0, u64::MAX));
@@ -532,7 +557,12 @@ impl Machine {
             }
         }
         let mut seen = Vec::new();
-        accesses.retain(|a| !seen.contains(a) && { seen.push(a.clone()); true });
+        accesses.retain(|a| {
+            !seen.contains(a) && {
+                seen.push(a.clone());
+                true
+            }
+        });
         accesses
     }
 
@@ -603,4 +633,3 @@ fn named_inode(shown: &str) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     std::fs::symlink_metadata(real_path(shown)).ok().map(|m| m.ino())
 }
-

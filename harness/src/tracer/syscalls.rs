@@ -1,6 +1,6 @@
 //! What happens at a seccomp stop: answered at once, let through, let through and watched, or held as a visible step.
 
-use std::os::fd::OwnedFd;
+use std::{os::fd::OwnedFd, time::Duration};
 
 use nix::{libc, unistd::Pid};
 use rustix::fs::{FileType, OFlags};
@@ -84,7 +84,7 @@ impl Machine {
         {
             *flags = memory::read_u64(pid, *how).unwrap_or(0) as i32;
         }
-        if self.delay_after_reads(pid, &call) {
+        if self.delay_before_close(pid, &call) {
             self.task_mut(pid).state = State::AtStep(Pending::Again { entry });
             return Ok(());
         }
@@ -149,9 +149,7 @@ impl Machine {
                 self.go_on(pid, 0)
             }
             Call::Socket { .. } | Call::StatFs => self.go_on(pid, 0),
-            Call::Connect { .. } | Call::Accept { .. } => {
-                self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry)
-            }
+            Call::Connect { .. } | Call::Accept { .. } => self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry),
             _ => self.dispatch_file(pid, call, entry),
         }
     }
@@ -262,10 +260,47 @@ impl Machine {
         self.go_on(pid, 0)
     }
 
-    /// Holds a task before a visible step.
+    /// Holds a task before a visible step. A delay that waited for the end of reads is due now.
     fn hold(&mut self, pid: Pid, pending: Pending) -> Result<(), Lost> {
         self.task_mut(pid).state = State::AtStep(pending);
+        self.task_mut(pid).delay_checked = false;
+        if !self.delays.is_empty() {
+            let actor = self.task(pid).actor;
+            let still = self.read_group(pid, &pending);
+            if let Some(wait) = self.delays.group_over(actor, still, None) {
+                self.delay(pid, wait);
+            }
+        }
         Ok(())
+    }
+
+    /// The group of reads that a call on an open file belongs to: reading, seeking and asking for the size go on.
+    pub(super) fn read_group(&self, pid: Pid, pending: &Pending) -> Option<(Pid, i32, u64)> {
+        let Pending::Call { call, .. } = pending else { return None };
+        let fd = match *call {
+            Call::Read { fd, .. } | Call::Seek { fd } | Call::Fcntl { fd, .. } => fd,
+            Call::Stat { at, .. } if at.path == 0 => at.dir,
+            _ => return None,
+        };
+        let file = self.inspect(pid, fd).filter(|f| f.world)?;
+        Some((self.task(pid).process, fd, file.inode))
+    }
+
+    /// Before a descriptor closes: a delay that waited for the end of its reads holds the task.
+    fn delay_before_close(&mut self, pid: Pid, call: &Call) -> bool {
+        let (Call::Close { fd } | Call::Dup2 { to: fd, .. }) = *call else { return false };
+        if self.delays.is_empty() {
+            return false;
+        }
+        let Some(file) = self.inspect(pid, fd).filter(|f| f.world) else { return false };
+        let (actor, group) = (self.task(pid).actor, (self.task(pid).process, fd, file.inode));
+        match self.delays.group_over(actor, None, Some(group)) {
+            Some(wait) => {
+                self.delay(pid, wait);
+                true
+            }
+            None => false,
+        }
     }
 
     /// Descriptors are about to close. Without locks at stake nobody can notice: noted, and let through.
@@ -293,7 +328,7 @@ impl Machine {
         let mut regs = entry;
         regs.replace_call(arch::PAUSE);
         must("writing registers", regs.set(pid))?;
-        self.task_mut(pid).deadline = Some(self.clock.since_start() + length);
+        self.delay(pid, Duration::from_micros(length));
         self.call(pid, State::Calling(InCall::Sleeping { entry, remaining }))
     }
 
@@ -310,9 +345,7 @@ impl Machine {
                 regs.set_arg(arg, 0);
                 memory::read_pair(pid, args[arg]).ok().map(|t| match absolute {
                     None => micros(t, 1000),
-                    Some(clock) => {
-                        self.clock.deadline(clock, micros(t, 1000)).saturating_sub(self.clock.since_start())
-                    }
+                    Some(clock) => self.clock.deadline(clock, micros(t, 1000)).saturating_sub(self.clock.since_start()),
                 })
             }
             Timeout::Timeval { arg } => {
@@ -322,9 +355,9 @@ impl Machine {
         };
         // A time-out of zero never sleeps: the kernel answers at once.
         let changed = length.is_some_and(|l| l > 0);
-        if changed {
+        if let Some(length) = length.filter(|_| changed) {
             must("writing registers", regs.set(pid))?;
-            self.task_mut(pid).deadline = length.map(|l| self.clock.since_start() + l);
+            self.delay(pid, Duration::from_micros(length));
         }
         self.call(pid, State::Calling(InCall::Waiting { entry, changed, on_timeout }))
     }
@@ -421,4 +454,3 @@ pub(super) fn places(call: &Call) -> [Option<(At, bool)>; 2] {
         _ => [None, None],
     }
 }
-

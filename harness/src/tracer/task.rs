@@ -82,10 +82,16 @@ pub(super) struct Task {
     pub clock_reads: u64,
     /// Its stream of random bytes.
     pub random: RandomStream,
-    /// Children made so far by fork, vfork or clone.
+    /// Its process, for borrowing descriptors.
     pub pidfd: Rc<OwnedFd>,
     /// When its sleep or time-out is over, microseconds since the start.
     pub deadline: Option<u64>,
+    /// When that sleep began, and after how many steps of the run.
+    pub slept_from: u64,
+    /// See `slept_from`.
+    pub slept_at: usize,
+    /// Delays before the step that it is held at were looked for.
+    pub delay_checked: bool,
     /// Its process has had a world file open for writing.
     pub wrote: bool,
     /// `/proc/P/task/T/stat` and `.../syscall`, kept open.
@@ -110,6 +116,9 @@ impl Task {
             random: RandomStream::new(variant, actor, number),
             pidfd: Rc::new(pidfd),
             deadline: None,
+            slept_from: 0,
+            slept_at: 0,
+            delay_checked: false,
             wrote: false,
             files: [open("stat")?, open("syscall")?],
         })

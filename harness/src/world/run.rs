@@ -59,6 +59,8 @@ pub struct Run {
     pub pending: Vec<(ActorId, Vec<Access>)>,
     /// What it left behind; `None` unless it ended by itself (`Done`), or was stopped for a deadlock or livelock.
     pub outcome: Option<Outcome>,
+    /// Patterns of delays (and faults) that never matched, as written: the scenario does not fit the programs.
+    pub unmatched: Vec<String>,
     /// What the report should mention.
     pub warnings: Vec<Warning>,
 }

@@ -93,7 +93,8 @@ impl WorkTree {
                 && !touched(stamp.inode)
                 && base.get(&name).is_some_and(|node| self.base.get(&name) == Some(node));
             // A directory's stamp changes with its entries; its mode alone decides.
-            let kept_dir = is_dir && matches!(base.get(&name), Some(Node::Dir { mode }) if *mode == stamp.mode & 0o7777);
+            let kept_dir =
+                is_dir && matches!(base.get(&name), Some(Node::Dir { mode }) if *mode == stamp.mode & 0o7777);
             if kept || kept_dir {
                 continue;
             }

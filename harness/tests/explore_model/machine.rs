@@ -111,9 +111,9 @@ impl Machine {
         let a = usize::from(actor.0);
         match self.next(a) {
             _ if self.actors[a].ended || !self.waits(actor) => None,
-            Some(
-                I::Flock(_, _, Ask::Timed(time, _)) | I::Lock(_, _, _, Ask::Timed(time, _)) | I::Sleep(time),
-            ) => Some(self.actors[a].since + time),
+            Some(I::Flock(_, _, Ask::Timed(time, _)) | I::Lock(_, _, _, Ask::Timed(time, _)) | I::Sleep(time)) => {
+                Some(self.actors[a].since + time)
+            }
             _ => None,
         }
     }
@@ -198,7 +198,8 @@ impl Machine {
         let mut files: BTreeMap<_, _> = contents.map(|(n, value)| (format!("#{n}"), file(*value))).collect();
         files.extend(self.names.iter().filter(|(n, i)| n != i).map(|(n, i)| (format!("f{n}"), file(*i))));
         files.extend((0..100).filter(|n| !self.names.contains_key(n)).map(|n| (format!("gone{n}"), file(n))));
-        let actors = self.actors.iter().map(|a| ActorEnd { stdout: a.seen.to_le_bytes().into(), ..ActorEnd::default() });
+        let actors =
+            self.actors.iter().map(|a| ActorEnd { stdout: a.seen.to_le_bytes().into(), ..ActorEnd::default() });
         let outcome = whole.then(|| Outcome { files, actors: actors.collect(), ..Outcome::default() });
         Run { steps: self.steps, choices, diverged, ended, pending, outcome, warnings: Vec::new() }
     }
@@ -251,7 +252,9 @@ impl Machine {
                     let touched = vec![access(entry(n), Mode::Write), access(own, Mode::Write)];
                     (Op::Rename, 0, format!("f{n}"), [touched, vec![access(Object::Listing(DIR), Mode::Add)]].concat())
                 }
-                None => (Op::Rename, -2, format!("f{n}"), vec![access(Object::Entry(DIR, format!("tmp{a}")), Mode::Read)]),
+                None => {
+                    (Op::Rename, -2, format!("f{n}"), vec![access(Object::Entry(DIR, format!("tmp{a}")), Mode::Read)])
+                }
             },
             I::Create(n, or_end) => {
                 if self.names.contains_key(&n) {

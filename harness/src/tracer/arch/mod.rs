@@ -3,6 +3,9 @@
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
-mod x86_64_layout;
+pub(crate) mod x86_64_layout;
+
 #[cfg(target_arch = "x86_64")]
-pub(super) use {x86_64::*, x86_64_layout as layout};
+pub(super) use x86_64::*;
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86_64_layout as layout;

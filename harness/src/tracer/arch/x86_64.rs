@@ -10,31 +10,31 @@ use super::super::calls::{At, Buffer, Call, ClockRead, OnTimeout, Timeout, Times
 
 /// The registers of a stopped task.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Registers(user_regs_struct);
+pub(crate) struct Registers(user_regs_struct);
 
 impl Registers {
     /// Reads them.
-    pub(in super::super) fn get(pid: Pid) -> nix::Result<Self> {
+    pub(crate) fn get(pid: Pid) -> nix::Result<Self> {
         ptrace::getregs(pid).map(Registers)
     }
 
     /// Writes them.
-    pub(in super::super) fn set(self, pid: Pid) -> nix::Result<()> {
+    pub(crate) fn set(self, pid: Pid) -> nix::Result<()> {
         ptrace::setregs(pid, self.0)
     }
 
     /// Number of the system call at a seccomp stop.
-    pub(in super::super) fn number(&self) -> i64 {
+    pub(crate) fn number(&self) -> i64 {
         self.0.orig_rax as i64
     }
 
     /// Arguments of the system call, in order.
-    pub(in super::super) fn args(&self) -> [u64; 6] {
+    pub(crate) fn args(&self) -> [u64; 6] {
         [self.0.rdi, self.0.rsi, self.0.rdx, self.0.r10, self.0.r8, self.0.r9]
     }
 
     /// Replaces one argument (index from 0).
-    pub(in super::super) fn set_arg(&mut self, index: usize, value: u64) {
+    pub(crate) fn set_arg(&mut self, index: usize, value: u64) {
         match index {
             0 => self.0.rdi = value,
             1 => self.0.rsi = value,
@@ -46,38 +46,38 @@ impl Registers {
     }
 
     /// Result at a system call's exit stop.
-    pub(in super::super) fn result(&self) -> i64 {
+    pub(crate) fn result(&self) -> i64 {
         self.0.rax as i64
     }
 
     /// Sets the result.
-    pub(in super::super) fn set_result(&mut self, value: i64) {
+    pub(crate) fn set_result(&mut self, value: i64) {
         self.0.rax = value as u64;
     }
 
     /// At a seccomp stop: do not run the call; its result is `value`.
-    pub(in super::super) fn skip_call(&mut self, value: i64) {
+    pub(crate) fn skip_call(&mut self, value: i64) {
         self.0.orig_rax = u64::MAX;
         self.0.rax = value as u64;
     }
 
     /// At a seccomp stop: run another call instead.
-    pub(in super::super) fn replace_call(&mut self, number: i64) {
+    pub(crate) fn replace_call(&mut self, number: i64) {
         self.0.orig_rax = number as u64;
     }
 
     /// Stack pointer.
-    pub(in super::super) fn stack(&self) -> u64 {
+    pub(crate) fn stack(&self) -> u64 {
         self.0.rsp
     }
 
     /// Instruction pointer.
-    pub(in super::super) fn instruction(&self) -> u64 {
+    pub(crate) fn instruction(&self) -> u64 {
         self.0.rip
     }
 
     /// At an exit stop: the same call once more, as it was entered with `entry`.
-    pub(in super::super) fn rewound(entry: &Registers) -> Registers {
+    pub(crate) fn rewound(entry: &Registers) -> Registers {
         let mut regs = *entry;
         regs.0.rip -= 2;
         regs.0.rax = regs.0.orig_rax;
@@ -85,7 +85,7 @@ impl Registers {
     }
 
     /// If the instruction is a read of the time-stamp counter, answers it with `value`.
-    pub(in super::super) fn answer_time_stamp(&mut self, code: &[u8], value: u64) -> bool {
+    pub(crate) fn answer_time_stamp(&mut self, code: &[u8], value: u64) -> bool {
         let len = match code {
             [0x0f, 0x31, ..] => 2,
             [0x0f, 0x01, 0xf9, ..] => {
@@ -102,44 +102,155 @@ impl Registers {
 }
 
 /// `pause(2)`: waits for a signal; sleeps are turned into it.
-pub(in super::super) const PAUSE: i64 = libc::SYS_pause;
+pub(crate) const PAUSE: i64 = libc::SYS_pause;
 
 /// Calls answered with ENOSYS, so that programs fall back to calls that can be seen.
-pub(in super::super) const REFUSED: &[i64] =
+pub(crate) const REFUSED: &[i64] =
     &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_futex_waitv];
 
 /// Calls that stop whatever their arguments are.
-pub(in super::super) const TRAPPED: &[i64] = &[
-    libc::SYS_open, libc::SYS_openat, libc::SYS_openat2, libc::SYS_creat, libc::SYS_close, libc::SYS_close_range,
-    libc::SYS_dup2, libc::SYS_dup3, libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv,
-    libc::SYS_preadv2, libc::SYS_write, libc::SYS_pwrite64, libc::SYS_writev, libc::SYS_pwritev, libc::SYS_pwritev2,
-    libc::SYS_sendfile, libc::SYS_copy_file_range, libc::SYS_splice, libc::SYS_truncate, libc::SYS_ftruncate,
-    libc::SYS_fallocate, libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2, libc::SYS_link, libc::SYS_linkat,
-    libc::SYS_symlink, libc::SYS_symlinkat, libc::SYS_unlink, libc::SYS_unlinkat, libc::SYS_mkdir, libc::SYS_mkdirat,
-    libc::SYS_rmdir, libc::SYS_mknod, libc::SYS_mknodat, libc::SYS_getdents, libc::SYS_getdents64, libc::SYS_stat,
-    libc::SYS_lstat, libc::SYS_fstat, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_access, libc::SYS_faccessat,
-    libc::SYS_faccessat2, libc::SYS_readlink, libc::SYS_readlinkat, libc::SYS_chmod, libc::SYS_fchmod,
-    libc::SYS_fchmodat, libc::SYS_fchmodat2, libc::SYS_chown, libc::SYS_fchown, libc::SYS_lchown, libc::SYS_fchownat,
-    libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat, libc::SYS_utimensat, libc::SYS_getxattr,
-    libc::SYS_lgetxattr, libc::SYS_fgetxattr, libc::SYS_listxattr, libc::SYS_llistxattr, libc::SYS_flistxattr,
-    libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, libc::SYS_removexattr, libc::SYS_lremovexattr,
-    libc::SYS_fremovexattr, libc::SYS_flock, libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync,
-    libc::SYS_syncfs, libc::SYS_sync_file_range, libc::SYS_msync, libc::SYS_chdir, libc::SYS_fchdir,
-    libc::SYS_execve, libc::SYS_execveat, libc::SYS_fork, libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3,
-    libc::SYS_getrandom, libc::SYS_clock_gettime, libc::SYS_gettimeofday, libc::SYS_time, libc::SYS_times,
-    libc::SYS_getrusage, libc::SYS_nanosleep, libc::SYS_clock_nanosleep, libc::SYS_wait4, libc::SYS_waitid,
-    libc::SYS_poll, libc::SYS_ppoll, libc::SYS_select, libc::SYS_pselect6, libc::SYS_epoll_wait,
-    libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2, libc::SYS_pause, libc::SYS_rt_sigsuspend,
-    libc::SYS_rt_sigtimedwait, libc::SYS_sched_yield, libc::SYS_recvfrom, libc::SYS_recvmsg, libc::SYS_sendto,
-    libc::SYS_sendmsg, libc::SYS_connect, libc::SYS_accept, libc::SYS_accept4, libc::SYS_bind,
-    libc::SYS_sched_getaffinity, libc::SYS_getcpu, libc::SYS_mount, libc::SYS_umount2, libc::SYS_chroot,
-    libc::SYS_pivot_root, libc::SYS_setns, libc::SYS_unshare, libc::SYS_seccomp, libc::SYS_timerfd_settime,
-    libc::SYS_timer_settime, libc::SYS_setitimer, libc::SYS_alarm, libc::SYS_open_by_handle_at,
-    libc::SYS_semtimedop, libc::SYS_semop, libc::SYS_msgrcv, libc::SYS_mq_timedreceive, libc::SYS_mq_timedsend,
+pub(crate) const TRAPPED: &[i64] = &[
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_creat,
+    libc::SYS_close,
+    libc::SYS_close_range,
+    libc::SYS_dup2,
+    libc::SYS_dup3,
+    libc::SYS_read,
+    libc::SYS_pread64,
+    libc::SYS_readv,
+    libc::SYS_preadv,
+    libc::SYS_preadv2,
+    libc::SYS_write,
+    libc::SYS_pwrite64,
+    libc::SYS_writev,
+    libc::SYS_pwritev,
+    libc::SYS_pwritev2,
+    libc::SYS_sendfile,
+    libc::SYS_copy_file_range,
+    libc::SYS_splice,
+    libc::SYS_truncate,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_link,
+    libc::SYS_linkat,
+    libc::SYS_symlink,
+    libc::SYS_symlinkat,
+    libc::SYS_unlink,
+    libc::SYS_unlinkat,
+    libc::SYS_mkdir,
+    libc::SYS_mkdirat,
+    libc::SYS_rmdir,
+    libc::SYS_mknod,
+    libc::SYS_mknodat,
+    libc::SYS_getdents,
+    libc::SYS_getdents64,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_access,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_readlink,
+    libc::SYS_readlinkat,
+    libc::SYS_chmod,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_chown,
+    libc::SYS_fchown,
+    libc::SYS_lchown,
+    libc::SYS_fchownat,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+    libc::SYS_utimensat,
+    libc::SYS_getxattr,
+    libc::SYS_lgetxattr,
+    libc::SYS_fgetxattr,
+    libc::SYS_listxattr,
+    libc::SYS_llistxattr,
+    libc::SYS_flistxattr,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    libc::SYS_flock,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_sync,
+    libc::SYS_syncfs,
+    libc::SYS_sync_file_range,
+    libc::SYS_msync,
+    libc::SYS_chdir,
+    libc::SYS_fchdir,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_fork,
+    libc::SYS_vfork,
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_getrandom,
+    libc::SYS_clock_gettime,
+    libc::SYS_gettimeofday,
+    libc::SYS_time,
+    libc::SYS_times,
+    libc::SYS_getrusage,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_pause,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_sched_yield,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_connect,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_bind,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_getcpu,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_chroot,
+    libc::SYS_pivot_root,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_seccomp,
+    libc::SYS_timerfd_settime,
+    libc::SYS_timer_settime,
+    libc::SYS_setitimer,
+    libc::SYS_alarm,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_semtimedop,
+    libc::SYS_semop,
+    libc::SYS_msgrcv,
+    libc::SYS_mq_timedreceive,
+    libc::SYS_mq_timedsend,
 ];
 
 /// Decodes a trapped call. `None`: not one that we need to look at.
-pub(in super::super) fn decode(regs: &Registers) -> Option<Call> {
+pub(crate) fn decode(regs: &Registers) -> Option<Call> {
     let [a, b, c, d, e, _] = regs.args();
     let fd = a as i32;
     let here = At { dir: fd, path: b };
@@ -147,9 +258,7 @@ pub(in super::super) fn decode(regs: &Registers) -> Option<Call> {
     let position = |low: u64| (low as i64 != -1).then_some(low as i64);
     Some(match regs.number() {
         libc::SYS_open => Call::Open { at: At::cwd(a), flags: b as i32, how: 0 },
-        libc::SYS_creat => {
-            Call::Open { at: At::cwd(a), flags: libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, how: 0 }
-        }
+        libc::SYS_creat => Call::Open { at: At::cwd(a), flags: libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, how: 0 },
         libc::SYS_openat => Call::Open { at: here, flags: c as i32, how: 0 },
         libc::SYS_openat2 => Call::Open { at: here, flags: 0, how: c },
         libc::SYS_close => Call::Close { fd },
@@ -251,13 +360,20 @@ pub(in super::super) fn decode(regs: &Registers) -> Option<Call> {
             };
             wait(Timeout::Timespec { arg: 3, absolute }, OnTimeout::Error(libc::ETIMEDOUT))
         }
-        libc::SYS_rt_sigtimedwait => {
-            wait(Timeout::Timespec { arg: 2, absolute: None }, OnTimeout::Error(libc::EAGAIN))
-        }
+        libc::SYS_rt_sigtimedwait => wait(Timeout::Timespec { arg: 2, absolute: None }, OnTimeout::Error(libc::EAGAIN)),
         libc::SYS_semtimedop => wait(Timeout::Timespec { arg: 3, absolute: None }, OnTimeout::Error(libc::EAGAIN)),
-        libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_pause | libc::SYS_rt_sigsuspend | libc::SYS_recvfrom
-        | libc::SYS_recvmsg | libc::SYS_sendto | libc::SYS_sendmsg | libc::SYS_semop | libc::SYS_msgrcv
-        | libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => wait(Timeout::None, OnTimeout::Zero),
+        libc::SYS_wait4
+        | libc::SYS_waitid
+        | libc::SYS_pause
+        | libc::SYS_rt_sigsuspend
+        | libc::SYS_recvfrom
+        | libc::SYS_recvmsg
+        | libc::SYS_sendto
+        | libc::SYS_sendmsg
+        | libc::SYS_semop
+        | libc::SYS_msgrcv
+        | libc::SYS_mq_timedreceive
+        | libc::SYS_mq_timedsend => wait(Timeout::None, OnTimeout::Zero),
         libc::SYS_sched_yield => Call::Yield,
         libc::SYS_connect | libc::SYS_bind => Call::Connect { fd },
         libc::SYS_accept | libc::SYS_accept4 => Call::Accept { fd },
@@ -276,17 +392,23 @@ pub(in super::super) fn decode(regs: &Registers) -> Option<Call> {
 }
 
 /// fcntl commands that stop.
-pub(in super::super) const FCNTL_TRAPPED: &[i32] = &[
-    libc::F_SETLK, libc::F_SETLKW, libc::F_GETLK, libc::F_OFD_SETLK, libc::F_OFD_SETLKW, libc::F_OFD_GETLK,
-    libc::F_SETLEASE, libc::F_NOTIFY,
+pub(crate) const FCNTL_TRAPPED: &[i32] = &[
+    libc::F_SETLK,
+    libc::F_SETLKW,
+    libc::F_GETLK,
+    libc::F_OFD_SETLK,
+    libc::F_OFD_SETLKW,
+    libc::F_OFD_GETLK,
+    libc::F_SETLEASE,
+    libc::F_NOTIFY,
 ];
 
 /// The futex commands that wait.
-pub(in super::super) const FUTEX_WAITS: &[i32] =
+pub(crate) const FUTEX_WAITS: &[i32] =
     &[FUTEX_WAIT, libc::FUTEX_WAIT_BITSET, libc::FUTEX_LOCK_PI, libc::FUTEX_WAIT_REQUEUE_PI, FUTEX_LOCK_PI2];
 
 /// The bits of a futex operation that name the command.
-pub(in super::super) const FUTEX_COMMAND: i32 = 0x7f;
+pub(crate) const FUTEX_COMMAND: i32 = 0x7f;
 const FUTEX_WAIT: i32 = libc::FUTEX_WAIT;
 const FUTEX_LOCK_PI2: i32 = 13;
 

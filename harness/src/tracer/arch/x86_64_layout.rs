@@ -1,32 +1,32 @@
 //! Layout of the kernel's structures on x86_64 (offsets in bytes), as far as results are rewritten.
 
 /// `struct stat`.
-pub(in super::super) mod stat {
-    pub(in super::super::super) const SIZE: usize = 144;
-    pub(in super::super::super) const DEV: usize = 0;
-    pub(in super::super::super) const INO: usize = 8;
-    pub(in super::super::super) const NLINK: usize = 16;
-    pub(in super::super::super) const MODE: usize = 24;
-    pub(in super::super::super) const LEN: usize = 48;
-    pub(in super::super::super) const BLOCKS: usize = 64;
-    pub(in super::super::super) const ATIME: usize = 72;
-    pub(in super::super::super) const MTIME: usize = 88;
-    pub(in super::super::super) const CTIME: usize = 104;
+pub(crate) mod stat {
+    pub(crate) const SIZE: usize = 144;
+    pub(crate) const DEV: usize = 0;
+    pub(crate) const INO: usize = 8;
+    pub(crate) const NLINK: usize = 16;
+    pub(crate) const MODE: usize = 24;
+    pub(crate) const LEN: usize = 48;
+    pub(crate) const BLOCKS: usize = 64;
+    pub(crate) const ATIME: usize = 72;
+    pub(crate) const MTIME: usize = 88;
+    pub(crate) const CTIME: usize = 104;
 }
 
 /// `struct statx`, the same on every processor.
-pub(in super::super) mod statx {
-    pub(in super::super::super) const SIZE: usize = 256;
-    pub(in super::super::super) const NLINK: usize = 16;
-    pub(in super::super::super) const MODE: usize = 28;
-    pub(in super::super::super) const INO: usize = 32;
-    pub(in super::super::super) const LEN: usize = 40;
-    pub(in super::super::super) const BLOCKS: usize = 48;
-    pub(in super::super::super) const ATIME: usize = 64;
-    pub(in super::super::super) const BTIME: usize = 80;
-    pub(in super::super::super) const CTIME: usize = 96;
-    pub(in super::super::super) const MTIME: usize = 112;
-    pub(in super::super::super) const DEV_MAJOR: usize = 136;
-    pub(in super::super::super) const DEV_MINOR: usize = 140;
-    pub(in super::super::super) const MOUNT_ID: usize = 144;
+pub(crate) mod statx {
+    pub(crate) const SIZE: usize = 256;
+    pub(crate) const NLINK: usize = 16;
+    pub(crate) const MODE: usize = 28;
+    pub(crate) const INO: usize = 32;
+    pub(crate) const LEN: usize = 40;
+    pub(crate) const BLOCKS: usize = 48;
+    pub(crate) const ATIME: usize = 64;
+    pub(crate) const BTIME: usize = 80;
+    pub(crate) const CTIME: usize = 96;
+    pub(crate) const MTIME: usize = 112;
+    pub(crate) const DEV_MAJOR: usize = 136;
+    pub(crate) const DEV_MINOR: usize = 140;
+    pub(crate) const MOUNT_ID: usize = 144;
 }

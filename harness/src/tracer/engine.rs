@@ -1,0 +1,202 @@
+//! The engine seen from outside: a process of its own inside a sandbox, which runs plans on request.
+//!
+//! It is a fork of the caller, not a new program, so that the library can be used from any test. Requests and answers
+//! go over a socket pair; when either side dies the other notices, and everything below the engine ends with it.
+
+use std::{
+    io::{self, Read, Write},
+    os::unix::net::UnixStream,
+    time::Duration,
+};
+
+use nix::{
+    sched::{CpuSet, sched_getaffinity, sched_setaffinity},
+    sys::signal::{Signal, kill},
+    unistd::{ForkResult, Pid},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::{
+    kernel, sandbox,
+    session::{PrepareError, Session},
+};
+use crate::{
+    explore::{Lost, System},
+    scenario::Scenario,
+    world::{Plan, Run},
+};
+
+/// How often a wait of the tracer ends to look whether the tracee fell asleep in a call that it does not know.
+const TICK: Duration = Duration::from_millis(20);
+/// Longest message that is believed.
+const MAX_MESSAGE: u32 = 1 << 30;
+
+/// A scenario in its sandbox, on one CPU.
+#[derive(Debug)]
+pub struct Engine {
+    socket: UnixStream,
+    keeper: Pid,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Answer<T> {
+    Done(T),
+    Scenario(String),
+    Machine(String),
+}
+
+impl<T> Answer<T> {
+    fn from(result: Result<T, PrepareError>) -> Self {
+        match result {
+            Ok(value) => Answer::Done(value),
+            Err(PrepareError::Scenario(e)) => Answer::Scenario(e),
+            Err(PrepareError::Machine(e)) => Answer::Machine(e),
+        }
+    }
+
+    fn into_result(self) -> Result<T, PrepareError> {
+        match self {
+            Answer::Done(value) => Ok(value),
+            Answer::Scenario(e) => Err(PrepareError::Scenario(e)),
+            Answer::Machine(e) => Err(PrepareError::Machine(e)),
+        }
+    }
+}
+
+impl Engine {
+    /// Starts an engine for a scenario, on the `place`th CPU that this process may use, and prepares the world.
+    ///
+    /// # Errors
+    /// A mistake in the scenario, or something that this machine does not allow.
+    pub fn start(scenario: &Scenario, place: usize) -> Result<Engine, PrepareError> {
+        let machine = |e: &dyn std::fmt::Display| PrepareError::Machine(format!("cannot start the engine: {e}"));
+        let (ours, theirs) = UnixStream::pair().map_err(|e| machine(&e))?;
+        let keeper = match kernel::fork().map_err(|e| machine(&e))? {
+            ForkResult::Child => {
+                drop(ours);
+                keep(scenario, place, theirs);
+            }
+            ForkResult::Parent { child } => child,
+        };
+        drop(theirs);
+        let mut engine = Engine { socket: ours, keeper };
+        let hello: Answer<()> = engine.receive().map_err(|e| machine(&e))?;
+        hello.into_result()?;
+        Ok(engine)
+    }
+
+    /// Runs one schedule.
+    ///
+    /// # Errors
+    /// A worker that does not start, or an engine that died.
+    pub fn run(&mut self, plan: &Plan) -> Result<Run, PrepareError> {
+        let lost = |e: io::Error| PrepareError::Machine(format!("the engine died: {e}"));
+        send(&mut self.socket, plan).map_err(lost)?;
+        let answer: Answer<Run> = self.receive().map_err(lost)?;
+        answer.into_result()
+    }
+
+    fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+        receive(&mut self.socket)
+    }
+}
+
+impl System for Engine {
+    fn run(&mut self, plan: &Plan) -> Result<Run, Lost> {
+        Engine::run(self, plan).map_err(|e| Lost::Engine(e.to_string()))
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // The keeper's death takes the engine along, and the engine's death everything in its namespace.
+        let _ = kill(self.keeper, Signal::SIGKILL);
+        let _ = kernel::wait_one(self.keeper, true);
+    }
+}
+
+/// The process between caller and engine: enters the namespaces, whose first process its child becomes.
+fn keep(scenario: &Scenario, place: usize, mut socket: UnixStream) -> ! {
+    let _ = kernel::die_with_parent();
+    if let Err(e) = sandbox::enter_namespaces() {
+        let _ = send(&mut socket, &Answer::<()>::Machine(e.to_string()));
+        kernel::exit_now(3);
+    }
+    match kernel::fork() {
+        Ok(ForkResult::Child) => serve(scenario, place, socket),
+        Ok(ForkResult::Parent { child }) => {
+            drop(socket);
+            while let Ok(None) = kernel::wait_one(child, true) {}
+            kernel::exit_now(0);
+        }
+        Err(e) => {
+            let _ = send(&mut socket, &Answer::<()>::Machine(e.to_string()));
+            kernel::exit_now(3);
+        }
+    }
+}
+
+/// The engine: process 1 of its namespace.
+fn serve(scenario: &Scenario, place: usize, mut socket: UnixStream) -> ! {
+    let prepare = || -> Result<Session, PrepareError> {
+        let machine = |e: &dyn std::fmt::Display| PrepareError::Machine(e.to_string());
+        kernel::die_with_parent().map_err(|e| machine(&e))?;
+        close_on_exec();
+        sandbox::build_root().map_err(|e| machine(&e))?;
+        pin(place);
+        kernel::start_ticking(TICK).map_err(|e| machine(&e))?;
+        Session::new(scenario.clone())
+    };
+    let mut session = match prepare() {
+        Ok(session) => session,
+        Err(e) => {
+            let _ = send(&mut socket, &Answer::<()>::from(Err(e)));
+            kernel::exit_now(0);
+        }
+    };
+    let mut said = send(&mut socket, &Answer::Done(()));
+    while said.is_ok() {
+        let Ok(plan) = receive::<Plan>(&mut socket) else { break };
+        said = send(&mut socket, &Answer::from(session.run(&plan)));
+    }
+    kernel::exit_now(0);
+}
+
+/// Descriptors that the caller left open must not reach the workers.
+fn close_on_exec() {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+    for fd in entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok()).filter(|fd| *fd > 2) {
+        let _ = kernel::close_on_exec(fd);
+    }
+}
+
+/// Tracer and tracees share one CPU: a stop costs a third of what it costs across CPUs.
+fn pin(place: usize) {
+    let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return };
+    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
+    let mut one = CpuSet::new();
+    if !cpus.is_empty() && one.set(cpus[place % cpus.len()]).is_ok() {
+        let _ = sched_setaffinity(Pid::from_raw(0), &one);
+    }
+}
+
+fn send<T: Serialize>(socket: &mut UnixStream, message: &T) -> io::Result<()> {
+    let bytes = postcard::to_stdvec(message).map_err(io::Error::other)?;
+    let len = u32::try_from(bytes.len()).ok().filter(|len| *len <= MAX_MESSAGE);
+    let len = len.ok_or_else(|| io::Error::other("a run of more than 1 GiB"))?;
+    socket.write_all(&len.to_le_bytes())?;
+    socket.write_all(&bytes)
+}
+
+fn receive<T: DeserializeOwned>(socket: &mut UnixStream) -> io::Result<T> {
+    // The engine's timer interrupts reads; `read_exact` goes on.
+    let mut len = [0; 4];
+    socket.read_exact(&mut len)?;
+    let len = u32::from_le_bytes(len);
+    if len > MAX_MESSAGE {
+        return Err(io::Error::other("a message that is too long"));
+    }
+    let mut bytes = vec![0; len as usize];
+    socket.read_exact(&mut bytes)?;
+    postcard::from_bytes(&bytes).map_err(io::Error::other)
+}

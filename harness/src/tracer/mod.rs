@@ -1,0 +1,35 @@
+//! Taking control of real processes on Linux: ptrace with a seccomp filter, in namespaces of their own.
+//!
+//! [`Engine`] is the only thing that others see. Inside it: `sandbox` (namespaces and mounts), `session` (a scenario
+//! made ready), `schedule` (who may go next), `events` (running to rest), `syscalls` (what a call is to us), `draft`
+//! and `steps` (a visible call before and after), `kernel` (all `unsafe` code), `arch` (all facts of a processor).
+
+mod arch;
+mod calls;
+mod capture;
+mod clock;
+mod delays;
+mod draft;
+mod engine;
+mod events;
+mod filter;
+mod image;
+mod inodes;
+mod kernel;
+mod locks;
+mod machine;
+mod memory;
+mod outside;
+mod repeats;
+mod rewrite;
+mod sandbox;
+mod schedule;
+mod session;
+mod start;
+mod steps;
+mod syscalls;
+mod task;
+mod walk;
+
+pub use engine::Engine;
+pub use session::PrepareError;

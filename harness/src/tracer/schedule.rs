@@ -1,0 +1,527 @@
+//! One schedule: who may go next, virtual time, and how a run ends.
+
+use std::time::Duration;
+
+use nix::{sys::signal::Signal, unistd::Pid};
+
+use super::{
+    draft::Draft,
+    filter::Filters,
+    machine::{Lost, Machine},
+    repeats::Repeats,
+    start::Program,
+    steps::Attempt,
+    task::{InCall, Pending, State},
+};
+use crate::{
+    scenario::Ends,
+    world::{Access, ActorId, Choice, Chooser, Decision, Ended, Op, Step, TimeModel, View, WarningKind},
+};
+
+/// A worker as the scheduler needs it.
+#[derive(Clone, Debug)]
+pub(super) struct Worker {
+    /// What to start.
+    pub program: Program,
+    /// Which workers must have ended first.
+    pub after: Vec<usize>,
+    /// When it is over.
+    pub ends: Ends,
+}
+
+/// How one run is to be made.
+pub(super) struct Order<'a> {
+    /// The workers, as actors 0, 1, ...
+    pub workers: &'a [Worker],
+    /// Decides at each choice point.
+    pub chooser: &'a mut dyn Chooser,
+    /// Run the actors one after the other, whatever the chooser says.
+    pub serial: Option<Vec<usize>>,
+    /// The model of time.
+    pub time: TimeModel,
+    /// Bytes of output kept per stream.
+    pub output_limit: u64,
+}
+
+/// A schedule that came to its end.
+pub(super) struct Finished {
+    /// How.
+    pub ended: Ended,
+    /// The decisions made.
+    pub choices: Vec<Choice>,
+    /// What the steps that actors still waited with would have touched.
+    pub pending: Vec<(ActorId, Vec<Access>)>,
+}
+
+/// A repeated cycle must have come so often, with nobody else able to run, before it is a livelock.
+const LIVELOCK_CYCLES: u64 = 1000;
+/// ... or for so long in virtual time.
+const LIVELOCK_TIME_US: u64 = 3_600_000_000;
+
+/// The state of one run.
+struct Schedule<'a> {
+    order: Order<'a>,
+    choices: Vec<Choice>,
+    last: Option<ActorId>,
+    repeats: Vec<Repeats>,
+    /// Accesses that the next step of an actor gets in addition: it was started by others' ends.
+    inherited: Vec<Vec<Access>>,
+    /// Blocked steps were all tried once more before a deadlock is declared.
+    tried_again: bool,
+}
+
+impl Machine {
+    /// Runs one schedule to its end. All tasks are gone afterwards.
+    pub(super) fn run(&mut self, order: Order<'_>, filters: &Filters) -> Result<Finished, Lost> {
+        let count = order.workers.len();
+        let mut schedule = Schedule {
+            order,
+            choices: Vec::new(),
+            last: None,
+            repeats: (0..count).map(|_| Repeats::default()).collect(),
+            inherited: vec![Vec::new(); count],
+            tried_again: false,
+        };
+        self.waited_for = (0..count).map(|i| schedule.order.workers.iter().any(|w| w.after.contains(&i))).collect();
+        let ended = schedule.run(self, filters);
+        self.drain();
+        let ended = ended?;
+        let pending = self.pending_accesses();
+        self.kill_all()?;
+        Ok(Finished { ended, choices: schedule.choices, pending })
+    }
+}
+
+impl Schedule<'_> {
+    fn run(&mut self, machine: &mut Machine, filters: &Filters) -> Result<Ended, Lost> {
+        loop {
+            self.note_ends(machine);
+            if self.start_due(machine, filters)? {
+                continue;
+            }
+            machine.check_output()?;
+            self.delay_before(machine);
+            if let Some(ended) = self.choose_and_step(machine)? {
+                return Ok(ended);
+            }
+        }
+    }
+
+    fn actors(&self) -> std::ops::Range<usize> {
+        0..self.order.workers.len()
+    }
+
+    fn those(&self, fit: impl Fn(usize) -> bool) -> Vec<ActorId> {
+        self.actors().filter(|a| fit(*a)).map(|a| ActorId(a as u16)).collect()
+    }
+
+    fn note_ends(&mut self, machine: &mut Machine) {
+        for actor in self.actors() {
+            let state = &machine.actors[actor];
+            if state.started && !state.ended && !machine.tasks.values().any(|t| t.actor == actor) {
+                machine.actors[actor].ended = true;
+            }
+        }
+    }
+
+    /// Starts one worker whose predecessors have ended.
+    fn start_due(&mut self, machine: &mut Machine, filters: &Filters) -> Result<bool, Lost> {
+        for actor in self.actors() {
+            let worker = &self.order.workers[actor];
+            if machine.actors[actor].started || !worker.after.iter().all(|a| machine.actors[*a].ended) {
+                continue;
+            }
+            self.inherited[actor] = worker.after.iter().map(|a| super::machine::life(*a, false)).collect();
+            machine.start(actor, &worker.program, filters, self.order.output_limit)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Steps that were reached and that a delay holds.
+    fn delay_before(&mut self, machine: &mut Machine) {
+        if machine.delays.is_empty() {
+            return;
+        }
+        let reached: Vec<(Pid, Pending)> = machine
+            .tasks
+            .values()
+            .filter_map(|t| match t.state {
+                State::AtStep(pending @ Pending::Call { .. }) if !t.delay_checked => Some((t.pid, pending)),
+                _ => None,
+            })
+            .collect();
+        for (pid, pending) in reached {
+            let draft = machine.draft(pid, &pending);
+            let actor = machine.task(pid).actor;
+            let group = machine.read_group(pid, &pending);
+            let wait = machine.delays.before(actor, &draft, group);
+            machine.task_mut(pid).delay_checked = true;
+            if let Some(wait) = wait {
+                machine.delay(pid, wait);
+            }
+        }
+    }
+
+    /// One decision and its step, or what ends the run.
+    fn choose_and_step(&mut self, machine: &mut Machine) -> Result<Option<Ended>, Lost> {
+        let ready = self.those(|a| machine.is_ready(a));
+        if let Some(order) = &self.order.serial {
+            let current = order.iter().copied().find(|a| !machine.actors[*a].ended);
+            let Some(current) = current else { return Ok(Some(Ended::Done)) };
+            if machine.is_ready(current) {
+                let current = ActorId(current as u16);
+                return self.step(machine, current, vec![current], Vec::new());
+            }
+            return match machine.next_deadline(|a| a == current) {
+                Some(pid) => self.wake(machine, pid).map(|()| None),
+                None => self.nobody_can_run(machine),
+            };
+        }
+        let eager: Vec<ActorId> = ready.iter().copied().filter(|a| !self.repeats[a.0 as usize].yields()).collect();
+        if eager.is_empty() {
+            if let Some(pid) = machine.next_deadline(|_| true) {
+                if let Some(ended) = self.idle_or_livelock(machine, &ready)? {
+                    return Ok(Some(ended));
+                }
+                return self.wake(machine, pid).map(|()| None);
+            }
+            if ready.is_empty() {
+                return self.nobody_can_run(machine);
+            }
+            if let Some(ended) = self.idle_or_livelock(machine, &ready)? {
+                return Ok(Some(ended));
+            }
+        }
+        let candidates = if eager.is_empty() { ready } else { eager };
+        let wakeable: Vec<ActorId> = match self.order.time {
+            TimeModel::Adversarial => self.those(|a| machine.sleeps(a) && !machine.is_ready(a)),
+            TimeModel::Fair | TimeModel::Real => Vec::new(),
+        };
+        let asleep = self.those(|a| machine.sleeps(a));
+        let ended = self.those(|a| machine.actors[a].ended);
+        let decision = {
+            let cell = std::cell::RefCell::new(&mut *machine);
+            let predict = |actor: ActorId| cell.borrow_mut().predict(actor.0 as usize);
+            let view = View {
+                number: self.choices.len(),
+                last: self.last,
+                ready: &candidates,
+                wakeable: &wakeable,
+                asleep: &asleep,
+                ended: &ended,
+                predict: &predict,
+            };
+            self.order.chooser.choose(&view)
+        };
+        match decision {
+            Decision::SleepSet => Ok(Some(Ended::SleepSet)),
+            Decision::Infeasible => Ok(Some(Ended::Infeasible(self.choices.len()))),
+            Decision::Go(Choice::Step(actor)) => {
+                let mut enabled = candidates;
+                if !enabled.contains(&actor) {
+                    return Err(Lost::Other(format!("the scheduler chose actor {} which cannot run", actor.0)));
+                }
+                enabled.sort_unstable();
+                self.step(machine, actor, enabled, wakeable)
+            }
+            Decision::Go(Choice::Wake(actor)) => {
+                let Some(pid) = machine.next_deadline(|a| a == actor.0 as usize) else {
+                    return Err(Lost::Other(format!("the scheduler woke actor {} which does not sleep", actor.0)));
+                };
+                self.choices.push(Choice::Wake(actor));
+                self.wake_early(machine, pid, candidates, wakeable)?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn step(
+        &mut self,
+        machine: &mut Machine,
+        actor: ActorId,
+        enabled: Vec<ActorId>,
+        wakeable: Vec<ActorId>,
+    ) -> Result<Option<Ended>, Lost> {
+        let index = actor.0 as usize;
+        let from = machine.steps.len();
+        let attempt = machine.make_step(index, &enabled)?;
+        if attempt == Attempt::Made {
+            self.tried_again = false;
+            self.choices.push(Choice::Step(actor));
+            self.last = Some(actor);
+        }
+        machine.settle()?;
+        if let Some(step) = machine.steps.get_mut(from..).and_then(|new| new.iter_mut().find(|s| s.chosen)) {
+            step.wakeable = wakeable;
+        }
+        self.learn(machine, from, index);
+        Ok(None)
+    }
+
+    /// Tells everybody about the steps since `from`.
+    fn learn(&mut self, machine: &mut Machine, from: usize, actor: usize) {
+        let from = from.min(machine.steps.len());
+        if let Some(step) = machine.steps[from..].iter_mut().find(|s| s.chosen) {
+            step.accesses.append(&mut self.inherited[actor]);
+        }
+        let now = machine.clock.since_start();
+        for step in &machine.steps[from..] {
+            self.order.chooser.stepped(step);
+            for (other, repeats) in self.repeats.iter_mut().enumerate() {
+                if other == step.actor.0 as usize { repeats.made(step, now) } else { repeats.others(step) }
+            }
+        }
+    }
+
+    /// The earliest sleeper's time is up, and nobody else can run.
+    fn wake(&mut self, machine: &mut Machine, pid: Pid) -> Result<(), Lost> {
+        let (actor, mut step) = machine.wake_step(pid);
+        step.barrier = true;
+        let mattered = machine.steps[machine.task(pid).slept_at.min(machine.steps.len())..]
+            .iter()
+            .any(|s| s.chosen && s.actor.0 as usize != actor);
+        if mattered && self.order.serial.is_none() && self.order.time == TimeModel::Fair && machine.explored {
+            let others = self
+                .actors()
+                .filter(|a| *a != actor && machine.actors[*a].started)
+                .map(|a| format!("{{{a}}}"))
+                .collect::<Vec<_>>()
+                .join(", ");
+            machine.warn(
+                WarningKind::Coverage,
+                format!("{{{actor}}}'s {} was taken to outlast {others}: try --time adversarial", step.result),
+            );
+        }
+        self.end_sleep(machine, pid, step)
+    }
+
+    /// A sleep or time-out ends early, because the scheduler wants it.
+    fn wake_early(
+        &mut self,
+        machine: &mut Machine,
+        pid: Pid,
+        enabled: Vec<ActorId>,
+        wakeable: Vec<ActorId>,
+    ) -> Result<(), Lost> {
+        let (actor, mut step) = machine.wake_step(pid);
+        step.flags.push("early".into());
+        step.chosen = true;
+        step.enabled = enabled;
+        step.wakeable = wakeable;
+        step.accesses.push(Access::new(crate::world::Object::Life(ActorId(actor as u16)), crate::world::Mode::Write));
+        self.end_sleep(machine, pid, step)
+    }
+
+    fn end_sleep(&mut self, machine: &mut Machine, pid: Pid, step: Step) -> Result<(), Lost> {
+        let from = machine.steps.len();
+        let actor = machine.task(pid).actor;
+        self.tried_again = false;
+        machine.end_sleep(pid, step)?;
+        machine.settle()?;
+        self.learn(machine, from, actor);
+        Ok(())
+    }
+
+    /// Nobody can run and nobody sleeps: the end, or a deadlock.
+    fn nobody_can_run(&mut self, machine: &mut Machine) -> Result<Option<Ended>, Lost> {
+        if self.actors().all(|a| machine.actors[a].ended) {
+            return Ok(Some(Ended::Done));
+        }
+        if !self.tried_again {
+            self.tried_again = true;
+            machine.retry_blocked();
+            machine.settle()?;
+            return Ok(None);
+        }
+        // What a worker leaves running when it exits, and that only waits for more work, holds nobody up.
+        let left_over = |a: usize| {
+            let main = machine.actors[a].main;
+            machine.actors[a].started
+                && main.is_some_and(|pid| !machine.tasks.contains_key(&pid))
+                && machine.blocked(a).next().is_none()
+        };
+        if self.actors().all(|a| machine.actors[a].ended || left_over(a)) {
+            return Ok(Some(Ended::Done));
+        }
+        if let Some(ended) = self.idle_or_livelock(machine, &[])? {
+            return Ok(Some(ended));
+        }
+        if !self.tried_again {
+            return Ok(None);
+        }
+        let left: Vec<usize> = self.actors().filter(|a| !machine.actors[*a].ended).collect();
+        let waiting = left.into_iter().map(|a| (ActorId(a as u16), machine.waits_for(a))).collect();
+        Ok(Some(Ended::Deadlock(waiting)))
+    }
+
+    /// Everybody only repeats itself: idle workers are asked to end; others are in a livelock after a while.
+    fn idle_or_livelock(&mut self, machine: &mut Machine, ready: &[ActorId]) -> Result<Option<Ended>, Lost> {
+        let left: Vec<usize> = self.actors().filter(|a| !machine.actors[*a].ended).collect();
+        let now = machine.clock.since_start();
+        let idles = |a: &usize| {
+            self.order.workers[*a].ends == Ends::Idle
+                && (self.repeats[*a].yields() || !ready.contains(&ActorId(*a as u16)) && !machine.sleeps(*a))
+        };
+        if !left.is_empty() && left.iter().all(idles) {
+            for actor in left {
+                if machine.actors[actor].end.ended_by.is_none() {
+                    machine.actors[actor].end.ended_by = Some("idle".into());
+                    machine.signal_actor(actor, Signal::SIGTERM)?;
+                    self.repeats[actor] = Repeats::default();
+                    self.tried_again = false;
+                }
+            }
+            machine.settle()?;
+            return Ok(None);
+        }
+        let stuck = |a: &usize| {
+            self.repeats[*a].cycles() >= LIVELOCK_CYCLES
+                || self.repeats[*a].since(now).is_some_and(|us| us >= LIVELOCK_TIME_US)
+        };
+        let active: Vec<usize> = left.iter().copied().filter(|a| machine.sleeps(*a) || machine.is_ready(*a)).collect();
+        if !active.is_empty() && active.iter().all(stuck) {
+            return Ok(Some(Ended::Livelock(active.into_iter().map(|a| ActorId(a as u16)).collect())));
+        }
+        Ok(None)
+    }
+}
+
+impl Machine {
+    /// What the next step of an actor would touch.
+    fn predict(&mut self, actor: usize) -> Vec<Access> {
+        let next = self.in_turn(actor, |state| matches!(state, State::AtStep(_)));
+        match next.map(|pid| (pid, self.task(pid).state)) {
+            Some((pid, State::AtStep(pending))) => self.draft(pid, &pending).accesses,
+            _ => Vec::new(),
+        }
+    }
+
+    /// The sleeper with the earliest deadline among these actors (ties: place in the file, then task).
+    pub(super) fn next_deadline(&self, of: impl Fn(usize) -> bool) -> Option<Pid> {
+        self.tasks
+            .values()
+            .filter(|t| of(t.actor))
+            .filter_map(|t| Some((t.deadline?, t.actor, t.number, t.pid)))
+            .min()
+            .map(|(.., pid)| pid)
+    }
+
+    fn sleeps(&self, actor: usize) -> bool {
+        self.tasks.values().any(|t| t.actor == actor && t.deadline.is_some())
+    }
+
+    /// Holds a task for some virtual time.
+    pub(super) fn delay(&mut self, pid: Pid, wait: Duration) {
+        let (now, steps) = (self.clock.since_start(), self.steps.len());
+        let task = self.task_mut(pid);
+        task.deadline = Some(now + wait.as_micros() as u64);
+        task.slept_from = now;
+        task.slept_at = steps;
+    }
+
+    fn wake_step(&self, pid: Pid) -> (usize, Step) {
+        let task = self.task(pid);
+        let wakes = task.deadline.unwrap_or(0).max(self.clock.since_start());
+        let slept = Duration::from_micros(wakes.saturating_sub(task.slept_from));
+        let what = match task.state {
+            State::Asleep(InCall::Sleeping { .. }) => "sleep",
+            State::Asleep(_) => "time-out",
+            _ => "delay",
+        };
+        let mut step = self.bare_step(pid, Op::Sleep);
+        step.time_us = wakes;
+        step.result = format!("{what} of {}", crate::scenario::format_duration(slept));
+        (task.actor, step)
+    }
+
+    fn end_sleep(&mut self, pid: Pid, step: Step) -> Result<(), Lost> {
+        self.clock.advance_to(step.time_us);
+        self.push(step);
+        match self.task(pid).state {
+            State::AtStep(Pending::Again { entry }) => {
+                self.task_mut(pid).deadline = None;
+                match super::arch::decode(&entry) {
+                    Some(call) => self.dispatch(pid, call, entry),
+                    None => self.go_on(pid, 0),
+                }
+            }
+            State::AtStep(_) | State::Ready(_) => {
+                self.task_mut(pid).deadline = None;
+                Ok(())
+            }
+            _ => self.wake(pid),
+        }
+    }
+
+    /// All blocked steps are tried again: perhaps a release was missed.
+    fn retry_blocked(&mut self) {
+        for task in self.tasks.values_mut() {
+            if let State::Blocked(pending) = task.state {
+                task.state = State::AtStep(pending);
+            }
+        }
+    }
+
+    /// What the steps that actors wait with would touch.
+    pub(super) fn pending_accesses(&mut self) -> Vec<(ActorId, Vec<Access>)> {
+        let waiting: Vec<(usize, Pid, Pending)> = (0..self.actors.len())
+            .flat_map(|a| self.blocked(a).map(move |(t, p)| (a, t.pid, p)).collect::<Vec<_>>())
+            .collect();
+        waiting
+            .into_iter()
+            .map(|(actor, pid, pending)| (ActorId(actor as u16), self.draft(pid, &pending).accesses))
+            .collect()
+    }
+
+    fn waits_for(&mut self, actor: usize) -> String {
+        let waiting: Vec<(Pid, Pending)> = self.blocked(actor).map(|(t, p)| (t.pid, p)).collect();
+        let mut words: Vec<String> = waiting
+            .into_iter()
+            .map(|(pid, pending)| {
+                let draft: Draft = self.draft(pid, &pending);
+                format!("{} {}", draft.op, draft.path.unwrap_or_default())
+            })
+            .collect();
+        if words.is_empty() {
+            words.push(if self.actors[actor].started { "waits in the kernel" } else { "was not started" }.into());
+        }
+        words.join(", ")
+    }
+
+    /// Sends a signal to all processes of an actor.
+    fn signal_actor(&mut self, actor: usize, signal: Signal) -> Result<(), Lost> {
+        let main = self.actors[actor].main;
+        for task in self.tasks.values_mut().filter(|t| t.actor == actor && t.pid == t.process) {
+            if Some(task.pid) == main {
+                let _ = nix::sys::signal::kill(task.process, signal);
+            }
+        }
+        // Those that are held find the signal when they go on.
+        let held: Vec<Pid> = self
+            .tasks
+            .values()
+            .filter(|t| t.actor == actor && matches!(t.state, State::Blocked(_) | State::AtStep(_)))
+            .map(|t| t.pid)
+            .collect();
+        for pid in held {
+            if let State::Blocked(pending) = self.task(pid).state {
+                self.task_mut(pid).state = State::AtStep(pending);
+            }
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) {
+        for actor in &mut self.actors {
+            if let Some(capture) = &mut actor.capture {
+                capture.drain();
+            }
+        }
+    }
+
+    fn check_output(&mut self) -> Result<(), Lost> {
+        let over = self.actors.iter().find_map(|a| a.capture.as_ref().filter(|c| c.overflowed()).map(|c| c.limit()));
+        over.map_or(Ok(()), |limit| Err(Lost::Limit("output_bytes", limit)))
+    }
+}

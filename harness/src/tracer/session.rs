@@ -1,0 +1,401 @@
+//! A scenario inside its sandbox: the world prepared once, run again and again, accepted or rejected by the
+//! scenario's own commands.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    delays::Delays,
+    filter::Filters,
+    machine::{Lost, Machine},
+    sandbox,
+    schedule::{Finished, Order, Worker},
+    start::{self, Program},
+};
+use crate::{
+    explore,
+    scenario::{self, Command, Ends, Scenario},
+    world::{ActorEnd, CheckResult, Ended, Node, Outcome, Plan, Policy, Run, Tree, Warning, WarningKind, WorkTree},
+};
+
+/// Why a scenario could not be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// A mistake of the user's: exit 2.
+    #[error("{0}")]
+    Scenario(String),
+    /// The machine does not allow it: exit 3.
+    #[error("{0}")]
+    Machine(String),
+}
+
+/// Numbers of the actors that setup, check and state run as: beyond any worker's.
+const COMMAND_ACTOR: usize = 0;
+
+/// One scenario, ready to run.
+pub(super) struct Session {
+    scenario: Scenario,
+    machine: Machine,
+    filters: Filters,
+    world: WorkTree,
+    tmp: WorkTree,
+    shm: WorkTree,
+    watched: Vec<(PathBuf, WorkTree, Tree)>,
+    /// The world after setup, for each variant of the environment.
+    bases: HashMap<u32, Tree>,
+    /// What check and state said of an outcome.
+    judged: HashMap<[u8; 32], (Option<(Option<i32>, Vec<u8>)>, Option<CheckResult>)>,
+    initial: Tree,
+}
+
+impl Session {
+    /// Prepares a scenario; must be called in the sandbox.
+    pub(super) fn new(scenario: Scenario) -> Result<Self, PrepareError> {
+        let machine_error = |e: io::Error| PrepareError::Machine(format!("cannot prepare the sandbox: {e}"));
+        let mut machine = Machine::new().map_err(machine_error)?;
+        machine.step_limit = scenario.limits.steps;
+        machine.cpu_limit = Duration::from_secs(scenario.limits.cpu_seconds);
+        machine.delays = Delays::new(&scenario.delays, scenario.workers.len());
+        let filters = Filters::new().map_err(|e| PrepareError::Machine(e.to_string()))?;
+        let initial = initial_tree(&scenario)?;
+        let mut session = Session {
+            machine,
+            filters,
+            world: WorkTree::new(sandbox::WORLD.into()),
+            tmp: WorkTree::new(sandbox::TMP.into()),
+            shm: WorkTree::new(sandbox::SHM.into()),
+            watched: Vec::new(),
+            bases: HashMap::new(),
+            judged: HashMap::new(),
+            initial,
+            scenario,
+        };
+        session.cover_watched()?;
+        session.base(0)?;
+        Ok(session)
+    }
+
+    /// Runs one schedule.
+    pub(super) fn run(&mut self, plan: &Plan) -> Result<Run, PrepareError> {
+        let base = self.base(plan.variant.number)?;
+        let io_error = |e: io::Error| PrepareError::Machine(format!("cannot reset the world: {e}"));
+        self.reset(&base, plan.variant.number, self.scenario.workers.len()).map_err(io_error)?;
+        let workers = self.workers()?;
+        let serial = match &plan.then {
+            Policy::Serial(order) if plan.prefix.is_empty() => {
+                Some(order.iter().map(|actor| usize::from(actor.0)).collect())
+            }
+            _ => None,
+        };
+        let mut chooser = explore::chooser(plan);
+        self.machine.record = plan.record;
+        self.machine.explored = true;
+        let order = Order {
+            workers: &workers,
+            chooser: chooser.as_mut(),
+            serial,
+            time: self.scenario.search.time,
+            output_limit: self.scenario.limits.output_bytes,
+        };
+        let result = self.machine.run(order, &self.filters);
+        let Finished { ended, choices, pending } = match result {
+            Ok(finished) => finished,
+            Err(lost) => {
+                let _ = self.machine.kill_all();
+                let ended = match lost {
+                    Lost::Limit(name, value) => Ended::Limit(name.to_owned(), value),
+                    lost => Ended::LostControl(lost.to_string()),
+                };
+                Finished { ended, choices: Vec::new(), pending: Vec::new() }
+            }
+        };
+        let diverged = chooser.diverged();
+        let outcome = match ended {
+            Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_) => Some(self.outcome(&ended).map_err(io_error)?),
+            _ => None,
+        };
+        let mut warnings: Vec<Warning> = std::mem::take(&mut self.machine.warnings).into_iter().collect();
+        for (actor, state) in self.machine.actors.iter().enumerate() {
+            if state.inner_choice {
+                let text = format!("order inside {{{actor}}} ({} processes and threads) not explored", state.made);
+                warnings.push(Warning { kind: WarningKind::Coverage, text });
+            }
+        }
+        for warning in &mut warnings {
+            warning.text = self.with_names(&warning.text);
+        }
+        let unmatched = self.machine.delays.unmatched();
+        let steps = std::mem::take(&mut self.machine.steps);
+        Ok(Run { steps, choices, diverged, ended, pending, outcome, warnings, unmatched })
+    }
+
+    /// `{3}` in a warning is the name of worker 3.
+    fn with_names(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (i, worker) in self.scenario.workers.iter().enumerate() {
+            text = text.replace(&format!("{{{i}}}"), &worker.name);
+        }
+        text
+    }
+
+    fn workers(&self) -> Result<Vec<Worker>, PrepareError> {
+        let worker = |w: &scenario::Worker| {
+            let mut env = self.scenario.env.clone();
+            env.extend(w.env.clone());
+            let env = self.environment(&env, &[("NOCLOBBER_WORKER", w.name.clone().into())]);
+            let program = Program::new(&w.run, &env)
+                .map_err(|e| PrepareError::Machine(format!("worker {} does not start: {e}", w.name)))?;
+            Ok(Worker { program, after: w.after.clone(), ends: w.ends })
+        };
+        self.scenario.workers.iter().map(worker).collect()
+    }
+
+    fn environment(&self, of: &BTreeMap<String, String>, more: &[(&str, OsString)]) -> BTreeMap<OsString, OsString> {
+        let mut own: Vec<(&str, OsString)> = vec![
+            ("SCENARIO_DIR", self.scenario.scenario_dir.clone().into()),
+            ("NOCLOBBER_WORLD", sandbox::WORLD.into()),
+            ("TMPDIR", sandbox::TMP.into()),
+            ("PWD", sandbox::WORLD.into()),
+        ];
+        if self.scenario.home_in_world {
+            own.push(("HOME", sandbox::WORLD.into()));
+        }
+        own.extend(more.iter().cloned());
+        start::environment(of, &own)
+    }
+
+    /// The world after setup.
+    fn base(&mut self, variant: u32) -> Result<Tree, PrepareError> {
+        if let Some(base) = self.bases.get(&variant) {
+            return Ok(base.clone());
+        }
+        let io_error = |e: io::Error| PrepareError::Machine(format!("cannot prepare the world: {e}"));
+        let initial = self.initial.clone();
+        self.reset(&initial, variant, 1).map_err(io_error)?;
+        if let Some(setup) = self.scenario.setup.clone() {
+            let end = self.command(&setup, &[]).map_err(|e| PrepareError::Scenario(format!("setup: {e}")))?;
+            if end.exit != Some(0) {
+                return Err(PrepareError::Scenario(format!(
+                    "setup failed ({}): {}",
+                    how_ended(&end),
+                    last_lines(&end.stderr)
+                )));
+            }
+        }
+        let base = self.world.capture(&|inode| self.machine.inodes.is_dirty(inode)).map_err(io_error)?;
+        self.bases.insert(variant, base.clone());
+        Ok(base)
+    }
+
+    /// Puts the world back, and numbers its files.
+    fn reset(&mut self, base: &Tree, variant: u32, actors: usize) -> io::Result<()> {
+        let inodes = &self.machine.inodes;
+        let touched = |inode: u64| inodes.is_dirty(inode);
+        let mut numbered = Vec::new();
+        for root in [sandbox::ROOT, sandbox::WORLD, sandbox::TMP, sandbox::SHM, sandbox::RESULTS] {
+            use std::os::unix::fs::MetadataExt;
+            numbered.push(fs::metadata(root)?.ino());
+        }
+        let world = self.world.reset(base, &touched)?;
+        self.tmp.reset(&Tree::new(), &touched)?;
+        self.shm.reset(&Tree::new(), &touched)?;
+        numbered.extend(world.into_iter().map(|(_, inode)| inode));
+        for (_, tree, base) in &mut self.watched {
+            numbered.extend(tree.reset(base, &touched)?.into_iter().map(|(_, inode)| inode));
+        }
+        self.machine.begin(actors, variant);
+        self.machine.inodes.start(numbered.into_iter(), self.machine.clock.wall());
+        Ok(())
+    }
+
+    /// What the run left behind.
+    fn outcome(&mut self, ended: &Ended) -> io::Result<Outcome> {
+        let inodes = &self.machine.inodes;
+        let mut files = self.world.capture(&|inode| inodes.is_dirty(inode))?;
+        for (path, tree, _) in &self.watched {
+            for (name, node) in tree.capture(&|inode| inodes.is_dirty(inode))? {
+                files.insert(path.join(name).to_string_lossy().into_owned(), node);
+            }
+        }
+        let mut actors = Vec::new();
+        for actor in &mut self.machine.actors {
+            let mut end = actor.end.clone();
+            if let Some(capture) = actor.capture.take() {
+                [end.stdout, end.stderr] = capture.into_bytes();
+            }
+            if !actor.ended && end.exit.is_none() && end.signal.is_none() {
+                end.ended_by.get_or_insert_with(|| "deadlock".into());
+            }
+            actors.push(end);
+        }
+        let mut outcome = Outcome { files, actors, state: None, check: None };
+        if *ended == Ended::Done && (self.scenario.oracle.state.is_some() || self.scenario.check.is_some()) {
+            let key = digest(&outcome);
+            if !self.judged.contains_key(&key) {
+                let judged = self.judge(&outcome)?;
+                self.judged.insert(key, judged);
+            }
+            (outcome.state, outcome.check) = self.judged[&key].clone();
+        }
+        Ok(outcome)
+    }
+
+    /// Runs state and check, each in a copy of the final world.
+    fn judge(&mut self, outcome: &Outcome) -> io::Result<(Option<(Option<i32>, Vec<u8>)>, Option<CheckResult>)> {
+        let world: Tree =
+            outcome.files.iter().filter(|(p, _)| !p.starts_with('/')).map(|(p, n)| (p.clone(), n.clone())).collect();
+        // The trace and the ends of the run being judged are kept aside.
+        let steps = std::mem::take(&mut self.machine.steps);
+        let actors = std::mem::take(&mut self.machine.actors);
+        let warnings = std::mem::take(&mut self.machine.warnings);
+        let mut state = None;
+        let mut check = None;
+        let results = [("NOCLOBBER_RESULTS", OsString::from(sandbox::RESULTS))];
+        if let Some(command) = self.scenario.oracle.state.clone() {
+            self.reset(&world, self.machine.variant, 1)?;
+            self.write_results(outcome)?;
+            let end = self.command(&command, &results).map_err(io::Error::other)?;
+            state = Some((end.exit, end.stdout));
+        }
+        if let Some(command) = self.scenario.check.clone() {
+            self.reset(&world, self.machine.variant, 1)?;
+            self.write_results(outcome)?;
+            let end = self.command(&command, &results).map_err(io::Error::other)?;
+            let output = [end.stdout, end.stderr].concat();
+            check = Some(CheckResult { passed: end.exit == Some(0), exit: end.exit, output });
+        }
+        self.machine.steps = steps;
+        self.machine.actors = actors;
+        self.machine.warnings = warnings;
+        Ok((state, check))
+    }
+
+    fn write_results(&self, outcome: &Outcome) -> io::Result<()> {
+        let dir = Path::new(sandbox::RESULTS);
+        for entry in fs::read_dir(dir)? {
+            fs::remove_file(entry?.path())?;
+        }
+        let mut all = serde_json::Map::new();
+        for (worker, end) in self.scenario.workers.iter().zip(&outcome.actors) {
+            all.insert(
+                worker.name.clone(),
+                serde_json::json!({"exit": end.exit, "signal": end.signal, "ended_by": end.ended_by}),
+            );
+            fs::write(dir.join(format!("{}.out", worker.name)), &end.stdout)?;
+            fs::write(dir.join(format!("{}.err", worker.name)), &end.stderr)?;
+        }
+        fs::write(dir.join("results.json"), serde_json::Value::Object(all).to_string())
+    }
+
+    /// Runs a shell command in the world, controlled as one actor without choice points.
+    fn command(&mut self, text: &str, more: &[(&str, OsString)]) -> Result<ActorEnd, String> {
+        let env = self.environment(&self.scenario.env, more);
+        let program = Program::new(&Command::Shell(text.to_owned()), &env)?;
+        let worker = Worker { program, after: Vec::new(), ends: Ends::Exit };
+        let mut chooser = explore::chooser(&Plan::from_policy(Policy::Stay));
+        let delays = std::mem::take(&mut self.machine.delays);
+        self.machine.explored = false;
+        let order = Order {
+            workers: std::slice::from_ref(&worker),
+            chooser: chooser.as_mut(),
+            serial: Some(vec![COMMAND_ACTOR]),
+            time: crate::world::TimeModel::Fair,
+            output_limit: self.scenario.limits.output_bytes,
+        };
+        let result = self.machine.run(order, &self.filters);
+        self.machine.explored = true;
+        self.machine.delays = delays;
+        let Finished { ended, .. } = result.map_err(|e| {
+            let _ = self.machine.kill_all();
+            e.to_string()
+        })?;
+        if ended != Ended::Done {
+            return Err(format!("`{text}` does not end: {ended:?}"));
+        }
+        let mut actor = std::mem::take(&mut self.machine.actors[COMMAND_ACTOR]);
+        if let Some(capture) = actor.capture.take() {
+            [actor.end.stdout, actor.end.stderr] = capture.into_bytes();
+        }
+        Ok(actor.end)
+    }
+
+    /// Puts private copies of the watched paths under their names.
+    fn cover_watched(&mut self) -> Result<(), PrepareError> {
+        for (n, path) in self.scenario.watch.clone().into_iter().enumerate() {
+            let wrong = |e: String| PrepareError::Scenario(format!("--watch {}: {e}", path.display()));
+            let real = fs::canonicalize(&path).map_err(|e| wrong(e.to_string()))?;
+            let copy = Path::new(sandbox::ROOT).join(format!("watch{n}"));
+            let meta = fs::metadata(&real).map_err(|e| wrong(e.to_string()))?;
+            if !meta.is_dir() {
+                return Err(wrong("only directories can be watched: name the one that holds the file".into()));
+            }
+            fs::create_dir(&copy).map_err(|e| wrong(e.to_string()))?;
+            fs::set_permissions(&copy, meta.permissions()).map_err(|e| wrong(e.to_string()))?;
+            let contents = read_tree(&real)?;
+            sandbox::cover(&real, &copy).map_err(|e| wrong(e.to_string()))?;
+            self.watched.push((real, WorkTree::new(copy), contents));
+        }
+        Ok(())
+    }
+}
+
+/// What is in the world before setup: the scenario's `dir` and `files`.
+fn initial_tree(scenario: &Scenario) -> Result<Tree, PrepareError> {
+    let mut tree = Tree::new();
+    if let Some(dir) = &scenario.dir {
+        tree = read_tree(dir)?;
+    }
+    for (path, text) in &scenario.files {
+        let mut parent = String::new();
+        let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
+        for part in &parts[..parts.len().saturating_sub(1)] {
+            parent = if parent.is_empty() { (*part).to_owned() } else { format!("{parent}/{part}") };
+            tree.entry(parent.clone()).or_insert(Node::Dir { mode: 0o755 });
+        }
+        tree.insert(parts.join("/"), Node::File { mode: 0o644, bytes: Arc::from(text.as_bytes()) });
+    }
+    Ok(tree)
+}
+
+fn read_tree(dir: &Path) -> Result<Tree, PrepareError> {
+    let cannot = |e: io::Error| PrepareError::Scenario(format!("cannot copy {}: {e}", dir.display()));
+    WorkTree::new(dir.to_owned()).capture(&|_| true).map_err(cannot)
+}
+
+fn digest(outcome: &Outcome) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for (path, node) in &outcome.files {
+        hasher.update(path.as_bytes());
+        match node {
+            Node::File { mode, bytes } => hasher.update(&mode.to_le_bytes()).update(blake3::hash(bytes).as_bytes()),
+            other => hasher.update(format!("{other:?}").as_bytes()),
+        };
+        hasher.update(&[0]);
+    }
+    for end in &outcome.actors {
+        hasher.update(format!("{:?} {:?} {:?}", end.exit, end.signal, end.ended_by).as_bytes());
+        hasher.update(blake3::hash(&end.stdout).as_bytes()).update(blake3::hash(&end.stderr).as_bytes());
+    }
+    *hasher.finalize().as_bytes()
+}
+
+fn how_ended(end: &ActorEnd) -> String {
+    match (end.exit, end.signal) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "no end".into(),
+    }
+}
+
+/// The end of an error output.
+fn last_lines(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let lines: Vec<&str> = text.lines().rev().take(5).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+}
