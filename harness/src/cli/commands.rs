@@ -62,11 +62,12 @@ pub fn take_from_caller(
     for i in command.into_iter().chain(script) {
         let word = words[i].clone();
         let path = caller.join(word.strip_prefix("./").unwrap_or(&word));
-        if in_caller(&word) && !in_world(&word) {
-            if let Some(text) = path.to_str() {
-                words[i] = text.to_owned();
-                taken.push(Taken { word, path });
-            }
+        if !in_caller(&word) || in_world(&word) {
+            continue;
+        }
+        if let Some(text) = path.to_str() {
+            words[i] = text.to_owned();
+            taken.push(Taken { word, path });
         }
     }
     taken

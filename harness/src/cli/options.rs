@@ -36,7 +36,8 @@ pub struct Options {
     /// Workers never exit: they are over when nothing changes any more.
     #[arg(long, help_heading = "World")]
     pub until_idle: bool,
-    /// Faults to inject: kill, kill-one, errno[:NAME], short-write[:N], split, pause[:30s], power-cut.
+    /// Faults to inject, separated by commas: kill, kill-one, errno (or errno:NAME), short-write (or short-write:N),
+    /// split, pause (or pause:30s), power-cut.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = fault_word, help_heading = "World")]
     pub faults: Vec<String>,
 
@@ -58,7 +59,8 @@ pub struct Options {
     /// Files (a glob) whose lines or elements may come in any order (repeatable).
     #[arg(long, value_name = "GLOB", value_parser = glob, help_heading = "Judging")]
     pub multiset: Vec<String>,
-    /// Every id of this array is executed once or still queued: file=F,done=F[,pointer=/tasks][,id=id][,at_least_once].
+    /// Every id in the array of a JSON file is executed once or still queued; also takes pointer=/tasks, id=id and
+    /// at_least_once=true.
     #[arg(long, value_name = "file=F,done=F", value_parser = conserve, help_heading = "Judging")]
     pub conserve: Option<Conserve>,
     /// A kind that is allowed (repeatable).
@@ -134,6 +136,9 @@ fn glob(text: &str) -> Result<String, crate::scenario::GlobError> {
 
 /// `file=F,done=F,...`, or the table of a scenario file in braces.
 fn conserve(text: &str) -> Result<Conserve, String> {
+    if !text.contains('=') {
+        return Err("write file=queue.json,done=done.log".to_owned());
+    }
     let table = if text.trim_start().starts_with('{') {
         text.to_owned()
     } else {
