@@ -5,6 +5,7 @@
 //!
 //! Data flows one way: [`scenario`] -> [`world`] -> [`explore`] -> [`oracle`] -> [`report`].
 
+pub mod cli;
 pub mod explore;
 pub mod oracle;
 pub mod report;

@@ -181,10 +181,12 @@ fn names_mean_copies() {
     assert_eq!(s.faults[0].workers, [0, 1], "a fault without a worker hits each in turn");
 }
 
+/// Pattern, op, path, second path, whether it matches.
+type Match = (&'static str, Op, Option<&'static str>, Option<&'static str>, bool);
+
 #[test]
 fn patterns() {
-    // text, op, path, second path, matches
-    let cases: &[(&str, Op, Option<&str>, Option<&str>, bool)] = &[
+    let cases: &[Match] = &[
         ("read queue.json", Op::Read, Some("queue.json"), None, true),
         ("read queue.json", Op::Write, Some("queue.json"), None, false),
         ("read queue.json", Op::Read, Some("old/queue.json"), None, false),

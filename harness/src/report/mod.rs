@@ -1,5 +1,26 @@
 //! Reports: what people and machines read. Reporters consume a finished [`Report`]; they never compute verdicts.
+//!
+//! Each format is a [`Reporter`] in a file of its own. Names, paths, ids, results and file contents come from the
+//! programs under test and are shown as text, whatever they contain (`text`).
 
+mod advice;
+mod github;
+mod human;
+mod json;
+mod junit;
+mod lanes;
 mod model;
+mod paint;
+mod reporter;
+mod rows;
+mod text;
+mod verdict;
 
+pub use advice::advice;
+pub use github::Github;
+pub use human::{Detail, Human, HumanOptions, render};
+pub use json::{Json, to_json};
+pub use junit::Junit;
 pub use model::{Anomaly, EndedBy, Explored, Report, StepLine, Verdict};
+pub use reporter::Reporter;
+pub use verdict::as_expected;

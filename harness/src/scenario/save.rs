@@ -1,11 +1,6 @@
 //! [`Scenario`] -> TOML: what `explore --save` writes. `parse(save(s)) == s`.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    io,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fmt::Write as _, io, path::Path};
 
 use super::{
     Command, Ends, Expect, IgnorePointer, Kind, Limits, Nth, Problem, Scenario, ScenarioError, Search, Serial, Worker,
@@ -81,14 +76,14 @@ pub fn save_to(scenario: &Scenario, file: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn relative(scenario: &Scenario, path: &PathBuf) -> Result<String, ScenarioError> {
+fn relative(scenario: &Scenario, path: &Path) -> Result<String, ScenarioError> {
     let short = match path.strip_prefix(&scenario.scenario_dir) {
         Ok(rest) if rest.as_os_str().is_empty() => Path::new("."),
         Ok(rest) => rest,
-        Err(_) => path.as_path(),
+        Err(_) => path,
     };
     short.to_str().map(str::to_owned).ok_or_else(|| ScenarioError {
-        place: Place { file: path.clone(), line: 0, column: 0, key: String::new() },
+        place: Place { file: path.to_owned(), line: 0, column: 0, key: String::new() },
         problem: Box::new(Problem::NotWritable("the path".into())),
     })
 }

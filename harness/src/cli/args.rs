@@ -1,0 +1,105 @@
+//! What can be written on the command line.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+
+use super::Options;
+
+/// Finds the order in which programs that share files lose somebody's update.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "noclobber",
+    version,
+    about,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 as expected, 1 an anomaly or not as expected, 2 a mistake in the arguments or a file, \
+                  3 cannot tell, 4 an internal error."
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// How to report it.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Run scenario files; each states what it expects.
+    Run(Run),
+    /// Find what commands do to each other; no file needed.
+    Explore(Explore),
+    /// Run a schedule that was found again.
+    Replay(Replay),
+}
+
+/// `noclobber run`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Run {
+    /// Scenario files, or folders to search for them.
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub files: Vec<PathBuf>,
+    /// Instead of, or beside, what the files say.
+    #[command(flatten)]
+    pub options: Options,
+}
+
+/// `noclobber explore`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "noclobber explore [OPTIONS] -- CMD ::: CMD [::: CMD]")]
+pub struct Explore {
+    /// How to explore.
+    #[command(flatten)]
+    pub options: Options,
+    /// The commands, separated by `:::`; they are named A, B, ...
+    #[arg(last = true, value_name = "CMD ::: CMD")]
+    pub commands: Vec<String>,
+}
+
+/// `noclobber replay`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "noclobber replay FILE [OPTIONS] [-- CMD ::: CMD]")]
+pub struct Replay {
+    /// A replay file.
+    pub file: PathBuf,
+    /// Walk through the schedule step by step.
+    #[arg(long)]
+    pub step: bool,
+    /// Run these commands instead of the recorded ones.
+    #[arg(last = true, value_name = "CMD ::: CMD")]
+    pub commands: Vec<String>,
+}
+
+/// How results are shown, for every command.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Report")]
+pub struct Output {
+    /// What goes to standard output.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: Format,
+    /// Also write a JUnit report: a case per scenario.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Also write annotations for GitHub Actions (to standard error with `--format json`).
+    #[arg(long, global = true)]
+    pub github: bool,
+    /// Show only what is not as expected.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Show every step and every scenario in full.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// The format of standard output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Human,
+    /// One object per scenario, one a line, nothing else.
+    Json,
+}

@@ -1,0 +1,19 @@
+//! The command line, thin: what can be written ([`Args`]), how it changes a scenario ([`apply_overrides`]), how
+//! commands become one ([`explore_scenario`]), and how a command ends ([`ExitCode`]).
+
+mod args;
+mod commands;
+mod copies;
+mod error;
+mod exit;
+mod explore;
+mod options;
+mod terminal;
+
+pub use args::{Args, Command, Explore, Format, Output, Replay, Run};
+pub use commands::{Taken, split_commands, take_from_caller, worker_name};
+pub use error::ArgError;
+pub use exit::{ExitCode, exit_code};
+pub use explore::{Explored, explore_scenario};
+pub use options::{Options, Partition, apply_overrides, faults_of};
+pub use terminal::wants_colour;
