@@ -35,7 +35,7 @@ pub(super) enum Mask {
 pub(super) struct Noise {
     /// What is masked.
     pub(super) mask: Mask,
-    /// How many scalars (JSON) or words (text) it covers.
+    /// How many words (of texts and of strings; other scalars count as one) it covers.
     pub(super) covered: usize,
     /// How many there are.
     pub(super) total: usize,
@@ -107,7 +107,11 @@ impl Noise {
     }
 
     fn scalar(&mut self, a: &Value, b: &Value, place: &[String]) -> Result<Mask, StructureDiffers> {
-        self.total += 1;
+        let words = match a {
+            Value::String(text) => tokens(text).iter().filter(|token| is_word(token)).count().max(1),
+            _ => 1,
+        };
+        self.total += words;
         let mask = match (a, b) {
             (Value::Number(a), Value::Number(b)) if json::same_number(a, b) => return Ok(Mask::Nothing),
             (a, b) if a == b => return Ok(Mask::Nothing),
@@ -121,7 +125,10 @@ impl Noise {
             (a, b) if json::kind(a) == json::kind(b) => Mask::Scalar,
             _ => return Err(StructureDiffers),
         };
-        self.covered += 1;
+        self.covered += match &mask {
+            Mask::Tokens(masked) => masked.len(),
+            _ => words,
+        };
         self.places.push(json::place_text(place));
         Ok(mask)
     }
