@@ -1,7 +1,7 @@
 //! Lost updates, proved from the history: T1 wrote a version, T2 replaced it (-ww->) although T2 had read an older one
 //! (-rw->), and what T1 had changed is in no later version.
 
-use std::collections::BTreeSet;
+use std::{cell::OnceCell, collections::BTreeSet};
 
 use super::{
     history::{History, Version},
@@ -38,8 +38,9 @@ pub struct LostUpdate {
 pub fn lost_updates(history: &History, id: &str) -> Vec<LostUpdate> {
     let mut out = Vec::new();
     for (path, versions) in &history.versions {
+        let holdings = Holdings::new(versions, id);
         for (at, replacing) in versions.iter().enumerate() {
-            out.extend(replaced(path, versions, at, replacing, id));
+            out.extend(replaced(path, versions, &holdings, at, replacing));
         }
     }
     out.extend(strays(history, id));
@@ -47,10 +48,35 @@ pub fn lost_updates(history: &History, id: &str) -> Vec<LostUpdate> {
     out
 }
 
+/// What each version of a path holds, found when it is first asked for.
+struct Holdings<'a> {
+    versions: &'a [Version],
+    id: &'a str,
+    items: Vec<OnceCell<BTreeSet<Item>>>,
+}
+
+impl<'a> Holdings<'a> {
+    fn new(versions: &'a [Version], id: &'a str) -> Holdings<'a> {
+        Holdings { versions, id, items: vec![OnceCell::new(); versions.len()] }
+    }
+
+    fn of(&self, number: usize) -> &BTreeSet<Item> {
+        let find = || self.versions[number].bytes.as_deref().map(|bytes| items(bytes, self.id)).unwrap_or_default();
+        self.items[number].get_or_init(find)
+    }
+}
+
 /// What version `at` overwrote without having read it.
-fn replaced(path: &str, versions: &[Version], at: usize, replacing: &Version, id: &str) -> Vec<LostUpdate> {
+fn replaced(
+    path: &str,
+    versions: &[Version],
+    holdings: &Holdings<'_>,
+    at: usize,
+    replacing: &Version,
+) -> Vec<LostUpdate> {
     let (Some(overwriter), Some(base)) = (replacing.by, replacing.base) else { return Vec::new() };
     let Some(read) = versions.get(base.0) else { return Vec::new() };
+    let id = holdings.id;
     let mut out = Vec::new();
     for over in base.0 + 1..at {
         let version = &versions[over];
@@ -60,19 +86,18 @@ fn replaced(path: &str, versions: &[Version], at: usize, replacing: &Version, id
         if loser == overwriter || !whole || same(read) || same(replacing) {
             continue;
         }
-        let before = read.bytes.as_deref().map(|bytes| items(bytes, id)).unwrap_or_default();
-        let mut gone: BTreeSet<Item> = items(bytes, id).difference(&before).cloned().collect();
+        let (before, now) = (holdings.of(base.0), holdings.of(over));
+        let mut gone: BTreeSet<Item> = now.difference(before).cloned().collect();
         // What somebody took out again after reading it is not lost by the later overwriting.
-        let between = versions[over + 1..at].iter().filter(|version| version.by != Some(overwriter));
-        for version in between {
-            let there = version.bytes.as_deref().map(|bytes| items(bytes, id)).unwrap_or_default();
-            gone.retain(|item| there.contains(item));
+        for between in (over + 1..at).filter(|between| versions[*between].by != Some(overwriter)) {
+            gone.retain(|item| holdings.of(between).contains(item));
         }
-        for later in &versions[at..] {
-            let there = later.bytes.as_deref().map(|bytes| items(bytes, id)).unwrap_or_default();
-            gone.retain(|item| !there.contains(item));
+        // What the update had removed, and every later version has again.
+        let mut back: BTreeSet<Item> = before.difference(now).cloned().collect();
+        for later in at..versions.len() {
+            gone.retain(|item| !holdings.of(later).contains(item));
+            back.retain(|item| holdings.of(later).contains(item));
         }
-        let back = removed_and_back(bytes, &before, &versions[at..], id);
         if gone.is_empty() && back.is_empty() {
             continue;
         }
@@ -93,17 +118,6 @@ fn replaced(path: &str, versions: &[Version], at: usize, replacing: &Version, id
         });
     }
     out
-}
-
-/// What an update had removed and every later version has again.
-fn removed_and_back(bytes: &[u8], before: &BTreeSet<Item>, later: &[Version], id: &str) -> BTreeSet<Item> {
-    let now = items(bytes, id);
-    let mut back: BTreeSet<Item> = before.difference(&now).cloned().collect();
-    for version in later {
-        let there = version.bytes.as_deref().map(|bytes| items(bytes, id)).unwrap_or_default();
-        back.retain(|item| there.contains(item));
-    }
-    back
 }
 
 /// Changes to a file that somebody else had already replaced.

@@ -44,6 +44,8 @@ mod rules;
 mod serial;
 mod sharing;
 mod story;
+#[cfg(test)]
+mod tests;
 mod text;
 mod torn;
 mod warnings;

@@ -24,6 +24,8 @@ const EEXIST: i64 = 17;
 
 type Compute = Arc<dyn Fn(&Mind) -> String + Send + ::core::marker::Sync>;
 
+type Check = Arc<dyn Fn(&BTreeMap<String, Node>) -> bool + Send + ::core::marker::Sync>;
+
 /// One visible operation of a worker.
 #[derive(Clone)]
 pub enum Act {
@@ -121,7 +123,7 @@ pub struct Programs {
     pub workers: Vec<Vec<Act>>,
     pub initial: BTreeMap<String, Node>,
     /// Judges the final files, when the scenario has a check.
-    pub check: Option<Arc<dyn Fn(&BTreeMap<String, Node>) -> bool + Send + ::core::marker::Sync>>,
+    pub check: Option<Check>,
     /// Serial runs made.
     pub runs: Vec<(Vec<u16>, u32)>,
     /// Orders (by first worker) that cannot finish.
