@@ -7,6 +7,8 @@
 
 pub mod cli;
 pub mod explore;
+#[cfg(target_os = "linux")]
+pub mod guard;
 pub mod oracle;
 pub mod report;
 pub mod scenario;

@@ -8,6 +8,8 @@ mod error;
 mod exit;
 mod explore;
 mod options;
+#[cfg(target_os = "linux")]
+mod perform;
 mod terminal;
 
 pub use args::{Args, Command, Explore, Format, Output, Replay, Run};
@@ -16,4 +18,6 @@ pub use error::ArgError;
 pub use exit::{ExitCode, exit_code};
 pub use explore::{Explored, explore_scenario};
 pub use options::{Options, Partition, apply_overrides, faults_of};
+#[cfg(target_os = "linux")]
+pub use perform::perform;
 pub use terminal::wants_colour;

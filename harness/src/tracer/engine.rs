@@ -23,7 +23,7 @@ use super::{
 use crate::{
     explore::{Lost, System},
     scenario::Scenario,
-    world::{Plan, Run},
+    world::{Plan, Run, Tree},
 };
 
 /// How often a wait of the tracer ends to look whether the tracee fell asleep in a call that it does not know.
@@ -36,6 +36,7 @@ const MAX_MESSAGE: u32 = 1 << 30;
 pub struct Engine {
     socket: UnixStream,
     keeper: Pid,
+    initial: Tree,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -79,10 +80,15 @@ impl Engine {
             ForkResult::Parent { child } => child,
         };
         drop(theirs);
-        let mut engine = Engine { socket: ours, keeper };
-        let hello: Answer<()> = engine.receive().map_err(|e| machine(&e))?;
-        hello.into_result()?;
+        let mut engine = Engine { socket: ours, keeper, initial: Tree::new() };
+        let hello: Answer<Tree> = engine.receive().map_err(|e| machine(&e))?;
+        engine.initial = hello.into_result()?;
         Ok(engine)
+    }
+
+    /// The world before the first step: after setup.
+    pub fn initial(&self) -> &Tree {
+        &self.initial
     }
 
     /// Runs one schedule.
@@ -119,7 +125,7 @@ impl Drop for Engine {
 fn keep(scenario: &Scenario, place: usize, mut socket: UnixStream) -> ! {
     let _ = kernel::die_with_parent();
     if let Err(e) = sandbox::enter_namespaces() {
-        let _ = send(&mut socket, &Answer::<()>::Machine(e.to_string()));
+        let _ = send(&mut socket, &Answer::<Tree>::Machine(e.to_string()));
         kernel::exit_now(3);
     }
     match kernel::fork() {
@@ -130,7 +136,7 @@ fn keep(scenario: &Scenario, place: usize, mut socket: UnixStream) -> ! {
             kernel::exit_now(0);
         }
         Err(e) => {
-            let _ = send(&mut socket, &Answer::<()>::Machine(e.to_string()));
+            let _ = send(&mut socket, &Answer::<Tree>::Machine(e.to_string()));
             kernel::exit_now(3);
         }
     }
@@ -147,14 +153,15 @@ fn serve(scenario: &Scenario, place: usize, mut socket: UnixStream) -> ! {
         kernel::start_ticking(TICK).map_err(|e| machine(&e))?;
         Session::new(scenario.clone())
     };
-    let mut session = match prepare() {
-        Ok(session) => session,
+    let prepared = prepare().and_then(|mut session| session.initial().map(|initial| (session, initial)));
+    let (mut session, initial) = match prepared {
+        Ok(prepared) => prepared,
         Err(e) => {
-            let _ = send(&mut socket, &Answer::<()>::from(Err(e)));
+            let _ = send(&mut socket, &Answer::<Tree>::from(Err(e)));
             kernel::exit_now(0);
         }
     };
-    let mut said = send(&mut socket, &Answer::Done(()));
+    let mut said = send(&mut socket, &Answer::Done(initial));
     while said.is_ok() {
         let Ok(plan) = receive::<Plan>(&mut socket) else { break };
         said = send(&mut socket, &Answer::from(session.run(&plan)));

@@ -111,6 +111,12 @@ impl Schedule<'_> {
         0..self.order.workers.len()
     }
 
+    /// Who takes part: everybody, or those of a serial order.
+    fn takes_part(&self) -> impl Iterator<Item = usize> {
+        let serial = self.order.serial.clone();
+        self.actors().filter(move |a| serial.as_ref().is_none_or(|order| order.contains(a)))
+    }
+
     fn those(&self, fit: impl Fn(usize) -> bool) -> Vec<ActorId> {
         self.actors().filter(|a| fit(*a)).map(|a| ActorId(a as u16)).collect()
     }
@@ -126,9 +132,16 @@ impl Schedule<'_> {
 
     /// Starts one worker whose predecessors have ended.
     fn start_due(&mut self, machine: &mut Machine, filters: &Filters) -> Result<bool, Lost> {
+        let current =
+            self.order.serial.as_ref().map(|order| order.iter().find(|a| !machine.actors[**a].ended).copied());
         for actor in self.actors() {
             let worker = &self.order.workers[actor];
-            if machine.actors[actor].started || !worker.after.iter().all(|a| machine.actors[*a].ended) {
+            // In a serial order a worker begins when the one before it has ended, and nobody else takes part.
+            let due = match current {
+                Some(current) => current == Some(actor),
+                None => worker.after.iter().all(|a| machine.actors[*a].ended),
+            };
+            if machine.actors[actor].started || !due {
                 continue;
             }
             self.inherited[actor] = worker.after.iter().map(|a| super::machine::life(*a, false)).collect();
@@ -169,6 +182,11 @@ impl Schedule<'_> {
         if let Some(order) = &self.order.serial {
             let current = order.iter().copied().find(|a| !machine.actors[*a].ended);
             let Some(current) = current else { return Ok(Some(Ended::Done)) };
+            if self.repeats[current].yields()
+                && let Some(ended) = self.idle_or_livelock(machine, &ready)?
+            {
+                return Ok(Some(ended));
+            }
             if machine.is_ready(current) {
                 let current = ActorId(current as u16);
                 return self.step(machine, current, vec![current], Vec::new());
@@ -317,6 +335,9 @@ impl Schedule<'_> {
         let from = machine.steps.len();
         let actor = machine.task(pid).actor;
         self.tried_again = false;
+        if self.order.time == TimeModel::Real {
+            std::thread::sleep(Duration::from_micros(step.time_us.saturating_sub(machine.clock.since_start())));
+        }
         machine.end_sleep(pid, step)?;
         machine.settle()?;
         self.learn(machine, from, actor);
@@ -325,7 +346,7 @@ impl Schedule<'_> {
 
     /// Nobody can run and nobody sleeps: the end, or a deadlock.
     fn nobody_can_run(&mut self, machine: &mut Machine) -> Result<Option<Ended>, Lost> {
-        if self.actors().all(|a| machine.actors[a].ended) {
+        if self.takes_part().all(|a| machine.actors[a].ended) {
             return Ok(Some(Ended::Done));
         }
         if !self.tried_again {
@@ -341,7 +362,15 @@ impl Schedule<'_> {
                 && main.is_some_and(|pid| !machine.tasks.contains_key(&pid))
                 && machine.blocked(a).next().is_none()
         };
-        if self.actors().all(|a| machine.actors[a].ended || left_over(a)) {
+        if let Some(order) = &self.order.serial {
+            // The next worker may begin although this one left something running.
+            let current = order.iter().copied().find(|a| !machine.actors[*a].ended);
+            if let Some(current) = current.filter(|a| left_over(*a)) {
+                machine.actors[current].ended = true;
+                return Ok(None);
+            }
+        }
+        if self.takes_part().all(|a| machine.actors[a].ended || left_over(a)) {
             return Ok(Some(Ended::Done));
         }
         if let Some(ended) = self.idle_or_livelock(machine, &[])? {
@@ -350,14 +379,19 @@ impl Schedule<'_> {
         if !self.tried_again {
             return Ok(None);
         }
-        let left: Vec<usize> = self.actors().filter(|a| !machine.actors[*a].ended).collect();
+        let left: Vec<usize> = self.takes_part().filter(|a| !machine.actors[*a].ended).collect();
         let waiting = left.into_iter().map(|a| (ActorId(a as u16), machine.waits_for(a))).collect();
         Ok(Some(Ended::Deadlock(waiting)))
     }
 
     /// Everybody only repeats itself: idle workers are asked to end; others are in a livelock after a while.
     fn idle_or_livelock(&mut self, machine: &mut Machine, ready: &[ActorId]) -> Result<Option<Ended>, Lost> {
-        let left: Vec<usize> = self.actors().filter(|a| !machine.actors[*a].ended).collect();
+        // In a serial order everybody is alone.
+        let alone = self.order.serial.as_ref().and_then(|order| order.iter().find(|a| !machine.actors[**a].ended));
+        let left: Vec<usize> = match alone {
+            Some(alone) => vec![*alone],
+            None => self.takes_part().filter(|a| !machine.actors[*a].ended).collect(),
+        };
         let now = machine.clock.since_start();
         let idles = |a: &usize| {
             self.order.workers[*a].ends == Ends::Idle

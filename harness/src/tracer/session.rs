@@ -21,7 +21,9 @@ use super::{
 use crate::{
     explore,
     scenario::{self, Command, Ends, Scenario},
-    world::{ActorEnd, CheckResult, Ended, Node, Outcome, Plan, Policy, Run, Tree, Warning, WarningKind, WorkTree},
+    world::{
+        ActorEnd, CheckResult, Ended, Node, Outcome, Plan, Policy, Run, Tree, Warning, WarningKind, WorkTree, read_node,
+    },
 };
 
 /// Why a scenario could not be prepared.
@@ -79,6 +81,11 @@ impl Session {
         session.cover_watched()?;
         session.base(0)?;
         Ok(session)
+    }
+
+    /// The world before the first step, in the ordinary environment.
+    pub(super) fn initial(&mut self) -> Result<Tree, PrepareError> {
+        self.base(0)
     }
 
     /// Runs one schedule.
@@ -349,7 +356,7 @@ impl Session {
 fn initial_tree(scenario: &Scenario) -> Result<Tree, PrepareError> {
     let mut tree = Tree::new();
     if let Some(dir) = &scenario.dir {
-        tree = read_tree(dir)?;
+        tree = if scenario.dir_filtered { read_filtered(dir)? } else { read_tree(dir)? };
     }
     for (path, text) in &scenario.files {
         let mut parent = String::new();
@@ -366,6 +373,18 @@ fn initial_tree(scenario: &Scenario) -> Result<Tree, PrepareError> {
 fn read_tree(dir: &Path) -> Result<Tree, PrepareError> {
     let cannot = |e: io::Error| PrepareError::Scenario(format!("cannot copy {}: {e}", dir.display()));
     WorkTree::new(dir.to_owned()).capture(&|_| true).map_err(cannot)
+}
+
+/// The default world: what of the caller's directory is copied.
+fn read_filtered(dir: &Path) -> Result<Tree, PrepareError> {
+    let contents = scenario::contents(dir).map_err(|e| PrepareError::Scenario(e.to_string()))?;
+    let node = |path: &PathBuf| {
+        let full = dir.join(path);
+        let node = fs::symlink_metadata(&full).and_then(|meta| read_node(&full, &meta));
+        let cannot = |e: io::Error| PrepareError::Scenario(format!("cannot copy {}: {e}", full.display()));
+        Ok((path.to_string_lossy().into_owned(), node.map_err(cannot)?))
+    };
+    contents.dirs.iter().chain(&contents.files).map(node).collect()
 }
 
 fn digest(outcome: &Outcome) -> [u8; 32] {

@@ -1,0 +1,79 @@
+//! The canary: a race that every working installation must find. A tool that no longer controls anything would say
+//! "clean" of everything; it must fall silent instead.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use crate::{
+    explore::Explorer,
+    scenario::{Command, Ends, Limits, OracleConfig, Scenario, Search, SearchKind, Worker},
+    tracer::Engine,
+    world::{Node, Policy},
+};
+
+/// Schedules within which the race must be found.
+const BUDGET: u64 = 40;
+const COUNT: &str = "read n < n; echo $((n + 1)) > n";
+
+/// Two shells count to two in one file. Some order must leave 1 there, and the serial one must leave 2.
+///
+/// # Errors
+/// Why nothing that this process would say can be believed.
+pub(super) fn sing() -> Result<(), String> {
+    let scenario = scenario();
+    let mut engine = Engine::start(&scenario, 0).map_err(|e| e.to_string())?;
+    let plan =
+        crate::world::Plan::from_policy(Policy::Serial(vec![crate::world::ActorId(0), crate::world::ActorId(1)]));
+    let serial = engine.run(&plan).map_err(|e| e.to_string())?;
+    if counted(&serial).as_deref() != Some("2\n") {
+        return Err(format!("control is not working: two shells one after the other count to {:?}", counted(&serial)));
+    }
+    let mut explorer = Explorer::new(&scenario.search, 2, false);
+    while let Some(plan) = explorer.next_plan() {
+        let run = engine.run(&plan).map_err(|e| e.to_string())?;
+        if counted(&run).as_deref() == Some("1\n") {
+            return Ok(());
+        }
+        explorer.observe(&plan, &run).map_err(|e| e.to_string())?;
+    }
+    Err(format!("control is not working: the built-in race was not found in {BUDGET} schedules"))
+}
+
+fn counted(run: &crate::world::Run) -> Option<String> {
+    match run.outcome.as_ref()?.files.get("n")? {
+        Node::File { bytes, .. } => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    }
+}
+
+fn scenario() -> Scenario {
+    let worker = |name: &str| Worker {
+        name: name.into(),
+        group: name.into(),
+        run: Command::Shell(COUNT.into()),
+        after: Vec::new(),
+        env: BTreeMap::new(),
+        ends: Ends::Exit,
+        exit: vec![0],
+    };
+    Scenario {
+        name: "canary".into(),
+        about: String::new(),
+        expect: None,
+        file: None,
+        scenario_dir: PathBuf::from("/"),
+        dir: None,
+        dir_filtered: false,
+        files: [("n".to_owned(), "0\n".to_owned())].into(),
+        setup: None,
+        check: None,
+        watch: Vec::new(),
+        env: BTreeMap::new(),
+        home_in_world: false,
+        workers: vec![worker("A"), worker("B")],
+        delays: Vec::new(),
+        faults: Vec::new(),
+        search: Search { search: SearchKind::Exhaustive, max_schedules: BUDGET, ..Search::default() },
+        oracle: OracleConfig::default(),
+        limits: Limits::default(),
+    }
+}

@@ -1,0 +1,14 @@
+//! From a scenario to its report: the one place where control, exploration and judgement meet.
+//!
+//! [`verify`] answers a scenario; [`replay`] answers a replay file. Both begin with what closes the ways to a silent
+//! green: a built-in race that must be found (`canary`), and the first schedule run twice.
+
+mod canary;
+mod findings;
+mod replay;
+mod shared;
+mod verify;
+
+pub use replay::{Replayed, replay};
+pub use shared::{GuardError, Settings};
+pub use verify::verify;

@@ -1,0 +1,84 @@
+//! One recorded schedule, run again.
+
+use std::{cell::RefCell, path::Path};
+
+use super::shared::{GuardError, Shared};
+use crate::{
+    explore::{Divergence, Replay},
+    oracle::{Case, Judge, Judgement, Named, name, step_lines},
+    report::StepLine,
+    scenario::{Command, Scenario, parse_draft},
+    tracer::Engine,
+};
+
+/// What a replay showed.
+#[derive(Debug)]
+pub struct Replayed {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The kind that the file says it shows.
+    pub shows: Option<String>,
+    /// What it shows now; `None`: the run is right.
+    pub named: Option<Named>,
+    /// Why nothing can be told of the run.
+    pub unknown: Option<String>,
+    /// The first step that is not as recorded.
+    pub divergence: Option<Divergence>,
+    /// The steps.
+    pub steps: Vec<StepLine>,
+}
+
+/// Runs the schedule of a replay file; with `commands` against these programs instead of the recorded ones.
+///
+/// # Errors
+/// A file that cannot be used, or a machine on which nothing can be told.
+pub fn replay(file: &Path, commands: &[Command]) -> Result<Replayed, GuardError> {
+    let mistake = |e: &dyn std::fmt::Display| GuardError::Mistake(e.to_string());
+    let recorded = Replay::read(file).map_err(|e| mistake(&e))?;
+    let mut scenario = load(&recorded, file)?;
+    if !commands.is_empty() {
+        if commands.len() != scenario.workers.len() {
+            return Err(GuardError::Mistake(format!(
+                "{} commands for {} workers: give one for each, separated by `:::`",
+                commands.len(),
+                scenario.workers.len()
+            )));
+        }
+        for (worker, command) in scenario.workers.iter_mut().zip(commands) {
+            worker.run = command.clone();
+        }
+    }
+    scenario.search.time = recorded.time;
+    let engine = RefCell::new(Engine::start(&scenario, 0)?);
+    let initial = engine.borrow().initial().clone();
+    let case = Case { scenario: &scenario, initial: &initial };
+    let mut judge = Judge::new(&scenario, initial.clone()).map_err(|e| mistake(&e))?;
+    let mut shared = Shared(&engine);
+    let run = shared.run(&recorded.plan())?;
+    let judgement = judge.judge(&run, &mut shared).map_err(|e| GuardError::CannotTell(e.to_string()))?;
+    let (named, unknown) = match judgement {
+        Judgement::Wrong(wrong) => (Some(name(&case, &run, &wrong, &judge.references())), None),
+        Judgement::Unknown(why) => (None, Some(why)),
+        Judgement::Right { .. } => (None, None),
+    };
+    Ok(Replayed {
+        shows: recorded.shows.clone(),
+        named,
+        unknown,
+        divergence: recorded.divergence(&run),
+        steps: step_lines(&case, &run),
+        scenario,
+    })
+}
+
+/// The scenario as it was; its file is asked for the folder only, so that a later edit does not change the case.
+fn load(recorded: &Replay, file: &Path) -> Result<Scenario, GuardError> {
+    let toml = recorded
+        .scenario
+        .toml
+        .as_deref()
+        .ok_or_else(|| GuardError::Mistake(format!("{}: the replay file holds no scenario", file.display())))?;
+    let place = recorded.scenario.file.clone().unwrap_or_else(|| file.to_owned());
+    let draft = parse_draft(toml, &place).map_err(|e| GuardError::Mistake(e.to_string()))?;
+    Ok(draft.scenario)
+}

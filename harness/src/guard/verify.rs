@@ -1,0 +1,290 @@
+//! One scenario, from its first run to its report.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use super::{
+    canary,
+    findings::Findings,
+    shared::{GuardError, Settings, Shared},
+};
+use crate::{
+    explore::{Explorer, Replay, Stop, Summary, coverage},
+    oracle::{Case, Judge, Judgement, Lockset, Sharing, witness_warnings},
+    report::{EndedBy, Explored, Report, Verdict, as_expected},
+    scenario::{Expect, Kind, Scenario, SearchKind},
+    tracer::Engine,
+    world::{Ended, Plan, Run, Warning, WarningKind},
+};
+
+/// Verifies a scenario.
+///
+/// # Errors
+/// A mistake in the scenario, or a machine on which nothing can be told.
+pub fn verify(scenario: &Scenario, settings: &Settings) -> Result<Report, GuardError> {
+    static CANARY: OnceLock<Result<(), String>> = OnceLock::new();
+    if let Err(silent) = CANARY.get_or_init(canary::sing) {
+        return Err(GuardError::CannotTell(silent.clone()));
+    }
+    let engine = RefCell::new(Engine::start(scenario, 0)?);
+    let initial = engine.borrow().initial().clone();
+    let judge = Judge::new(scenario, initial.clone()).map_err(|e| GuardError::Mistake(e.to_string()))?;
+    let mut search = scenario.search.clone();
+    if search.search == SearchKind::Auto && !scenario.delays.is_empty() {
+        search.search = SearchKind::Timeline;
+    }
+    let explorer = Explorer::new(&search, scenario.workers.len(), !scenario.delays.is_empty())
+        .interrupt(settings.interrupt.clone());
+    let hunt = Hunt {
+        scenario,
+        settings,
+        engine: Shared(&engine),
+        case: Case { scenario, initial: &initial },
+        judge,
+        findings: Findings::new(scenario, settings),
+        sharing: Sharing::new(),
+        lockset: Lockset::new(),
+        warnings: BTreeSet::new(),
+        doubts: Vec::new(),
+        outcomes: BTreeSet::new(),
+        lost_control: false,
+    };
+    hunt.run(explorer)
+}
+
+struct Hunt<'a> {
+    scenario: &'a Scenario,
+    settings: &'a Settings,
+    engine: Shared<'a>,
+    case: Case<'a>,
+    judge: Judge,
+    findings: Findings<'a>,
+    sharing: Sharing,
+    lockset: Lockset,
+    warnings: BTreeSet<Warning>,
+    /// Why the answer cannot be "clean".
+    doubts: Vec<String>,
+    outcomes: BTreeSet<[u8; 32]>,
+    lost_control: bool,
+}
+
+impl<'a> Hunt<'a> {
+    fn run(mut self, mut explorer: Explorer) -> Result<Report, GuardError> {
+        let found_again = self.committed()?;
+        let mut first = true;
+        while !(found_again && self.satisfied()) {
+            let Some(mut plan) = explorer.next_plan() else { break };
+            plan.record |= self.judge.needs_record();
+            let run = self.engine.run(&plan)?;
+            if first {
+                first = false;
+                self.check_first(&plan, &run)?;
+            }
+            let seen = explorer.observe(&plan, &run);
+            self.learn(&run);
+            if let Err(unrepeatable) = seen {
+                self.lose(format!("the same prefix of a schedule did something else: {unrepeatable}"));
+                break;
+            }
+            self.judge(&run)?;
+            if self.lost_control || self.satisfied() {
+                break;
+            }
+        }
+        self.report(explorer.summary())
+    }
+
+    /// Schedules that failed before, and were committed beside the scenario, come first.
+    fn committed(&mut self) -> Result<bool, GuardError> {
+        for path in committed_replays(self.scenario) {
+            let replay = Replay::read(&path).map_err(|e| GuardError::Mistake(e.to_string()))?;
+            if replay.scenario.name != self.scenario.name {
+                continue;
+            }
+            let plan = Plan { record: true, ..replay.plan() };
+            let run = self.engine.run(&plan)?;
+            self.learn(&run);
+            self.judge(&run)?;
+        }
+        Ok(!self.findings.is_empty())
+    }
+
+    /// The first run tells whether anything can be told: the same plan gives the same run, the scenario's patterns
+    /// fit, and every worker can succeed.
+    fn check_first(&mut self, plan: &Plan, run: &Run) -> Result<(), GuardError> {
+        if let Some(pattern) = run.unmatched.first().filter(|_| run.outcome.is_some()) {
+            return Err(GuardError::Mistake(format!(
+                "the pattern `{pattern}` never matched a step of its worker: look at the steps with -v, and mend the \
+                 pattern or its nth"
+            )));
+        }
+        let again = self.engine.run(plan)?;
+        if let Some(difference) = difference(run, &again) {
+            self.lose(format!("the same schedule, run twice, differed: {difference}"));
+        }
+        let mut runner = self.engine;
+        match self.judge.first_reference(run, &mut runner) {
+            Ok(None) => {}
+            Ok(Some(reason)) => self.doubt(reason),
+            Err(e) => return Err(GuardError::CannotTell(e.to_string())),
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, run: &Run) {
+        self.sharing.observe(run);
+        self.lockset.observe(run);
+        self.warnings.extend(run.warnings.iter().cloned());
+        if let Some(outcome) = &run.outcome {
+            self.outcomes.insert(crate::oracle::outcome_digest(outcome));
+        }
+    }
+
+    fn judge(&mut self, run: &Run) -> Result<(), GuardError> {
+        match &run.ended {
+            Ended::SleepSet | Ended::Infeasible(_) => return Ok(()),
+            Ended::LostControl(why) => {
+                self.lose(format!("control was lost: {why}"));
+                return Ok(());
+            }
+            _ => {}
+        }
+        let mut runner = self.engine;
+        match self.judge.judge(run, &mut runner).map_err(|e| GuardError::CannotTell(e.to_string()))? {
+            Judgement::Right { warnings } => self.warnings.extend(warnings),
+            Judgement::Unknown(reason) => self.doubt(reason),
+            Judgement::Wrong(wrong) => {
+                self.warnings.extend(wrong.warnings.iter().cloned());
+                if let Err(why) = self.findings.add(&self.case, run, &wrong, &self.judge, self.engine) {
+                    self.lose(why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn doubt(&mut self, reason: String) {
+        if !self.doubts.contains(&reason) {
+            self.doubts.push(reason);
+        }
+    }
+
+    fn lose(&mut self, reason: String) {
+        self.doubt(reason);
+        self.lost_control = true;
+    }
+
+    /// Nothing more needs to be found.
+    fn satisfied(&self) -> bool {
+        let wanted: Option<&[Kind]> = match &self.scenario.expect {
+            Some(Expect::Kinds(kinds)) => Some(kinds),
+            _ => None,
+        };
+        !self.settings.all && self.findings.satisfied(wanted)
+    }
+
+    fn report(mut self, summary: Summary) -> Result<Report, GuardError> {
+        let workers: Vec<String> = self.scenario.workers.iter().map(|w| w.name.clone()).collect();
+        if let Some(reason) = self.sharing.reason(workers.len(), self.scenario.oracle.shares_nothing) {
+            self.doubt(reason);
+        }
+        let names: Vec<&str> = workers.iter().map(String::as_str).collect();
+        self.warnings.extend(self.lockset.warnings(&names));
+        let uncontrolled: Vec<String> =
+            self.warnings.iter().filter(|w| w.kind == WarningKind::NotControlled).map(|w| w.text.clone()).collect();
+        uncontrolled.into_iter().for_each(|text| self.doubt(text));
+        let assumptions: Vec<String> =
+            self.warnings.iter().filter(|w| w.kind == WarningKind::Coverage).map(|w| w.text.clone()).collect();
+        if self.scenario.search.exhaustive && !summary.exhausted {
+            self.doubt("exhaustive = true, and not every class was run".into());
+        }
+        let mut judge = self.judge;
+        let anomalies = self.findings.finish(&self.case, &mut judge, self.engine).map_err(GuardError::CannotTell)?;
+        let verdict = match anomalies.iter().map(|a| a.kind).min() {
+            Some(kind) => Verdict::Anomaly(kind),
+            None if self.doubts.is_empty() => Verdict::Clean,
+            None => Verdict::CannotTell,
+        };
+        if let Some(run) = anomalies.first().and_then(|a| a.run.as_ref()) {
+            self.warnings.extend(witness_warnings(&self.case, run));
+        }
+        let ended_by = match (self.lost_control, summary.stop) {
+            (true, _) => EndedBy::LostControl,
+            (_, None) => EndedBy::Found,
+            (_, Some(Stop::Exhausted)) => EndedBy::Exhausted,
+            (_, Some(Stop::Schedules)) => EndedBy::Schedules,
+            (_, Some(Stop::Time)) => EndedBy::Time,
+            (_, Some(Stop::Interrupt)) => EndedBy::Interrupt,
+        };
+        Ok(Report {
+            scenario: self.scenario.name.clone(),
+            about: self.scenario.about.clone(),
+            file: self.scenario.file.clone(),
+            workers,
+            verdict,
+            expected: self.scenario.expect.clone(),
+            as_expected: as_expected(self.scenario.expect.as_ref(), verdict),
+            reason: (verdict == Verdict::CannotTell).then(|| self.doubts.join("\n")),
+            coverage: coverage(&summary, &assumptions),
+            replay: anomalies.first().and_then(|a| a.replay.clone()),
+            anomalies,
+            trace_hash: summary.trace_hash.filter(|_| !self.lost_control),
+            explored: Explored {
+                schedules: summary.schedules,
+                classes: summary.classes,
+                redundant: summary.redundant,
+                steps: summary.steps,
+                exhausted: summary.exhausted,
+                ended_by,
+                search: summary.search,
+                seed: summary.seed,
+                seconds: summary.elapsed.as_secs_f64(),
+                miss_bound: summary.miss_bound,
+                outcomes: self.outcomes.len() as u64,
+            },
+            warnings: self.warnings.into_iter().collect(),
+        })
+    }
+}
+
+/// `*.replay.json` beside the scenario file, in order.
+fn committed_replays(scenario: &Scenario) -> Vec<PathBuf> {
+    let Some(dir) = scenario.file.as_deref().and_then(Path::parent) else { return Vec::new() };
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.to_string_lossy().ends_with(".replay.json"))
+        .collect();
+    found.sort();
+    found
+}
+
+/// The first thing in which two runs of one plan differ.
+pub(super) fn difference(a: &Run, b: &Run) -> Option<String> {
+    let steps = a.steps.len().max(b.steps.len());
+    let differs = (0..steps).find(|i| match (a.steps.get(*i), b.steps.get(*i)) {
+        (Some(x), Some(y)) => {
+            (x.actor, x.task, x.op, &x.path, &x.path2, x.ret, x.bytes)
+                != (y.actor, y.task, y.op, &y.path, &y.path2, y.ret, y.bytes)
+        }
+        _ => true,
+    });
+    if let Some(i) = differs {
+        let show = |run: &Run| match run.steps.get(i) {
+            Some(s) => format!("{} {} -> {}", s.op, s.path.as_deref().unwrap_or(""), s.result),
+            None => "the end".to_owned(),
+        };
+        return Some(format!("step {}: {}, then {}", i + 1, show(a), show(b)));
+    }
+    if a.ended != b.ended {
+        return Some(format!("it ended {:?}, then {:?}", a.ended, b.ended));
+    }
+    let digest = |run: &Run| run.outcome.as_ref().map(crate::oracle::outcome_digest);
+    (digest(a) != digest(b)).then(|| "the same steps left another outcome".to_owned())
+}

@@ -1,0 +1,27 @@
+//! The `noclobber` command.
+
+use clap::Parser;
+use noclobber::cli::{Args, ExitCode};
+
+fn main() -> std::process::ExitCode {
+    // clap answers mistakes with 2 and help with 0, as the contract wants.
+    let args = Args::parse();
+    match perform(&args) {
+        Ok(code) => code.into(),
+        Err(e) => {
+            eprintln!("noclobber: internal error: {e:#}");
+            ExitCode::Internal.into()
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn perform(args: &Args) -> anyhow::Result<ExitCode> {
+    noclobber::cli::perform(args)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn perform(_: &Args) -> anyhow::Result<ExitCode> {
+    eprintln!("noclobber: controlling processes needs Linux on x86_64; run it in a Linux container or virtual machine");
+    Ok(ExitCode::CannotTell)
+}
