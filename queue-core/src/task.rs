@@ -1,0 +1,397 @@
+//! One task of the queue.
+
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Malformed};
+use crate::json::{RawObject, Source, deeper_than, quoted};
+
+/// The account of a task that names none.
+pub const DEFAULT_ACCOUNT: &str = "default";
+
+/// The longest task id that a push accepts, in bytes. Ids stand in file names, log lines and environment variables.
+pub const MAX_ID: usize = 512;
+
+/// How deep a task's own text may be nested: the document and its `tasks` array take two levels.
+const MAX_TASK_DEPTH: usize = crate::json::MAX_DEPTH - 2;
+
+/// What is to happen with a task next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// `"queued"`: waits for a worker. A task without `state` is queued.
+    Queued,
+    /// `"claimed"`: a worker has it.
+    Claimed,
+    /// A state of somebody else: kept, and never claimed.
+    Other(String),
+}
+
+impl State {
+    /// The word in the file.
+    pub fn as_str(&self) -> &str {
+        match self {
+            State::Queued => "queued",
+            State::Claimed => "claimed",
+            State::Other(word) => word,
+        }
+    }
+}
+
+/// One task: an object with `id` (text), `account` (text), `params` (any JSON), `state`, `attempts` (how often it was
+/// claimed), and while it is claimed `worker` and perhaps `lease_until` (RFC 3339).
+///
+/// Only `id` is required. A task keeps the exact text it was read from, whatever else stands in it, until one of its
+/// own fields changes; even then the other fields keep theirs.
+#[derive(Debug, Clone)]
+pub struct Task {
+    text: Box<RawValue>,
+    id: String,
+    account: Option<String>,
+    state: State,
+    attempts: u64,
+    worker: Option<String>,
+    lease_until: Option<Timestamp>,
+}
+
+impl Task {
+    /// A queued task.
+    ///
+    /// # Errors
+    /// [`Error::BadTask`] for an id or account that is empty, too long or holds control characters (`account` may hold
+    /// any but is not to be empty), and for `params` nested deeper than other programs can read.
+    pub fn new(id: &str, account: &str, params: &RawValue) -> Result<Self, Error> {
+        let refuse = |what, value: &str, reason: String| {
+            let value = value.chars().take(80).collect();
+            Err(Error::BadTask {
+                what,
+                value,
+                reason,
+            })
+        };
+        if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
+            let reason = format!("give 1 to {MAX_ID} bytes without control characters");
+            return refuse("task id", id, reason);
+        }
+        if account.is_empty() {
+            return refuse(
+                "account",
+                account,
+                "it is empty: leave it out or name one".into(),
+            );
+        }
+        if deeper_than(params.get(), MAX_TASK_DEPTH - 1) {
+            let reason = format!("nested deeper than {} levels", MAX_TASK_DEPTH - 1);
+            return refuse("params", params.get(), reason);
+        }
+        let text = format!(
+            r#"{{"id":{},"account":{},"params":{},"state":"queued","attempts":0}}"#,
+            quoted(id),
+            quoted(account),
+            params.get()
+        );
+        Ok(Task {
+            text: raw(text),
+            id: id.to_owned(),
+            account: Some(account.to_owned()),
+            state: State::Queued,
+            attempts: 0,
+            worker: None,
+            lease_until: None,
+        })
+    }
+
+    /// Reads a task from the text of its object, a part of `source`.
+    pub(crate) fn parse(source: Source<'_>, text: &RawValue) -> Result<Self, Malformed> {
+        let object = text.get();
+        if deeper_than(object, MAX_TASK_DEPTH) {
+            return Err(source.complain(
+                object,
+                format!("a task nested deeper than {MAX_TASK_DEPTH} levels"),
+            ));
+        }
+        let RawObject(fields) =
+            serde_json::from_str(object).map_err(|error| match object.as_bytes().first() {
+                Some(b'{') => source.translate(object, &error),
+                _ => source.complain(object, "a task must be an object"),
+            })?;
+        let mut known = Known::default();
+        for (key, value) in &fields {
+            known.take(source, key, value)?;
+        }
+        let Some(id) = known.id else {
+            return Err(source.complain(object, "a task without `id`"));
+        };
+        Ok(Task {
+            text: text.to_owned(),
+            id,
+            account: known.account,
+            state: match known.state.as_deref() {
+                None | Some("queued") => State::Queued,
+                Some("claimed") => State::Claimed,
+                Some(other) => State::Other(other.to_owned()),
+            },
+            attempts: known.attempts.unwrap_or(0),
+            worker: known.worker,
+            lease_until: known.lease_until,
+        })
+    }
+
+    /// The id, unique in its document.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The account, [`DEFAULT_ACCOUNT`] if the task names none.
+    pub fn account(&self) -> &str {
+        self.account.as_deref().unwrap_or(DEFAULT_ACCOUNT)
+    }
+
+    /// What is to happen with it next.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// How often it was claimed. The number of the present claim, while it is claimed.
+    pub fn attempts(&self) -> u64 {
+        self.attempts
+    }
+
+    /// Who has claimed it.
+    pub fn worker(&self) -> Option<&str> {
+        self.worker.as_deref()
+    }
+
+    /// Until when the present claim holds; none: until it is completed or released.
+    pub fn lease_until(&self) -> Option<Timestamp> {
+        self.lease_until
+    }
+
+    /// The task as its JSON object, exactly as it stands in the file.
+    pub fn text(&self) -> &str {
+        self.text.get()
+    }
+
+    /// Whether a worker may have it at `now`: it is queued, or its claim has run out.
+    pub fn is_claimable(&self, now: Timestamp) -> bool {
+        match self.state {
+            State::Queued => true,
+            State::Claimed => self.lease_until.is_some_and(|until| until <= now),
+            State::Other(_) => false,
+        }
+    }
+
+    /// Gives the task to `worker`.
+    pub(crate) fn claim(&mut self, worker: &str, lease_until: Option<Timestamp>) {
+        self.state = State::Claimed;
+        self.attempts = self.attempts.saturating_add(1);
+        self.worker = Some(worker.to_owned());
+        self.lease_until = lease_until;
+        self.rewrite();
+    }
+
+    /// Puts the task back into the queue. Its attempts stay counted.
+    pub(crate) fn release(&mut self) {
+        self.state = State::Queued;
+        self.worker = None;
+        self.lease_until = None;
+        self.rewrite();
+    }
+
+    /// Brings the text in line with the fields that a claim changes; every other field keeps its text and its place.
+    fn rewrite(&mut self) {
+        let fresh = [
+            ("state", Some(quoted(self.state.as_str()))),
+            ("attempts", Some(self.attempts.to_string())),
+            ("worker", self.worker.as_deref().map(quoted)),
+            (
+                "lease_until",
+                self.lease_until.map(|until| quoted(&until.to_string())),
+            ),
+        ];
+        let mut written = [false; 4];
+        let mut out = String::with_capacity(self.text.get().len() + 96);
+        let mut field = |key: &str, value: &str| {
+            out.push(if out.is_empty() { '{' } else { ',' });
+            out.push_str(&quoted(key));
+            out.push(':');
+            out.push_str(value);
+        };
+        // The text has been read as an object when the task was made, so there is nothing left that could fail.
+        if let Ok(RawObject(fields)) = serde_json::from_str(self.text.get()) {
+            for (key, value) in &fields {
+                match fresh.iter().position(|(name, _)| name == key) {
+                    None => field(key, value.get()),
+                    Some(index) => {
+                        written[index] = true;
+                        if let Some(new) = &fresh[index].1 {
+                            field(key, new);
+                        }
+                    }
+                }
+            }
+        }
+        for ((key, value), written) in fresh.iter().zip(written) {
+            if let (Some(value), false) = (value, written) {
+                field(key, value);
+            }
+        }
+        out.push('}');
+        self.text = raw(out);
+    }
+}
+
+impl PartialEq for Task {
+    /// Two tasks are equal when their texts are: everything else is read from the text.
+    fn eq(&self, other: &Self) -> bool {
+        self.text.get() == other.text.get()
+    }
+}
+
+/// The fields of a task that the queue itself acts upon.
+#[derive(Default)]
+struct Known {
+    id: Option<String>,
+    account: Option<String>,
+    state: Option<String>,
+    attempts: Option<u64>,
+    worker: Option<String>,
+    lease_until: Option<Timestamp>,
+}
+
+impl Known {
+    /// Takes the field if it is one of ours.
+    fn take(&mut self, source: Source<'_>, key: &str, value: &RawValue) -> Result<(), Malformed> {
+        match key {
+            "id" => text_field(source, key, value, &mut self.id),
+            "account" => text_field(source, key, value, &mut self.account),
+            "state" => text_field(source, key, value, &mut self.state),
+            "worker" => text_field(source, key, value, &mut self.worker),
+            "attempts" => {
+                let number = serde_json::from_str(value.get()).map_err(|_| {
+                    source.complain(value.get(), "`attempts` must be a whole number from 0")
+                })?;
+                once(source, key, value, &mut self.attempts, number)
+            }
+            "lease_until" => {
+                let mut written = None;
+                text_field(source, key, value, &mut written)?;
+                let until = written.and_then(|text| text.parse().ok()).ok_or_else(|| {
+                    source.complain(
+                        value.get(),
+                        "`lease_until` must be a time such as 2026-01-31T12:00:00Z",
+                    )
+                })?;
+                once(source, key, value, &mut self.lease_until, until)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn text_field(
+    source: Source<'_>,
+    key: &str,
+    value: &RawValue,
+    place: &mut Option<String>,
+) -> Result<(), Malformed> {
+    let text = serde_json::from_str(value.get())
+        .map_err(|_| source.complain(value.get(), format!("`{key}` must be a text in quotes")))?;
+    once(source, key, value, place, text)
+}
+
+/// Stores `found`; a second one would leave open which of the two holds.
+fn once<T>(
+    source: Source<'_>,
+    key: &str,
+    value: &RawValue,
+    place: &mut Option<T>,
+    found: T,
+) -> Result<(), Malformed> {
+    match place.replace(found) {
+        None => Ok(()),
+        Some(_) => Err(source.complain(value.get(), format!("`{key}` twice in one task"))),
+    }
+}
+
+/// A text that the caller has put together from valid JSON.
+fn raw(text: String) -> Box<RawValue> {
+    RawValue::from_string(text)
+        .unwrap_or_else(|error| unreachable!("composed from valid JSON: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Task, Malformed> {
+        let raw: &RawValue = serde_json::from_str(text).unwrap();
+        Task::parse(Source(text), raw)
+    }
+
+    #[test]
+    fn a_claim_changes_its_own_fields_and_no_other_byte() {
+        let text = r#"{"z": 1e999, "id":"t","state":"queued", "n":{"b":12345678901234567890123,"a":[1.10]},"attempts":2}"#;
+        let mut task = parse(text).unwrap();
+        assert_eq!(task.text(), text);
+        task.claim("w", None);
+        assert_eq!(
+            task.text(),
+            r#"{"z":1e999,"id":"t","state":"claimed","n":{"b":12345678901234567890123,"a":[1.10]},"attempts":3,"worker":"w"}"#
+        );
+        task.release();
+        assert_eq!(
+            task.text(),
+            r#"{"z":1e999,"id":"t","state":"queued","n":{"b":12345678901234567890123,"a":[1.10]},"attempts":3}"#
+        );
+    }
+
+    #[test]
+    fn only_the_id_is_required() {
+        let task = parse(r#"{"id":"t"}"#).unwrap();
+        assert_eq!(
+            (task.account(), task.attempts(), task.state()),
+            (DEFAULT_ACCOUNT, 0, &State::Queued)
+        );
+    }
+
+    #[test]
+    fn wrong_fields_are_named() {
+        for (text, reason) in [
+            (r#"{"account":"a"}"#, "without `id`"),
+            (r#"{"id":7}"#, "`id` must be"),
+            (r#"{"id":"a","id":"b"}"#, "`id` twice"),
+            (r#"{"id":"a","attempts":-1}"#, "`attempts`"),
+            (r#"{"id":"a","attempts":1.5}"#, "`attempts`"),
+            (r#"{"id":"a","lease_until":"soon"}"#, "`lease_until`"),
+            (r#"["id"]"#, "must be an object"),
+        ] {
+            let malformed = parse(text).unwrap_err();
+            assert!(malformed.reason.contains(reason), "{text}: {malformed}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_state_is_kept_and_never_claimed() {
+        let task = parse(r#"{"id":"t","state":"on hold"}"#).unwrap();
+        assert_eq!(task.state().as_str(), "on hold");
+        assert!(!task.is_claimable(Timestamp::MAX));
+    }
+
+    #[test]
+    fn unusable_tasks_are_refused() {
+        let null: &RawValue = serde_json::from_str("null").unwrap();
+        let long = "x".repeat(MAX_ID + 1);
+        for (id, account) in [("", "a"), ("a\0b", "a"), (&*long, "a"), ("t", "")] {
+            assert!(
+                matches!(Task::new(id, account, null), Err(Error::BadTask { .. })),
+                "{id:?} {account:?}"
+            );
+        }
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let deep: Box<RawValue> = RawValue::from_string(deep).unwrap();
+        assert!(matches!(
+            Task::new("t", "a", &deep),
+            Err(Error::BadTask { .. })
+        ));
+    }
+}
