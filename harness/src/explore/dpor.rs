@@ -253,25 +253,24 @@ impl Dpor {
         Ok(branch)
     }
 
-    /// Makes sure that one of `initials` is explored at `node`.
-    fn add(&mut self, node: usize, initials: &[Choice], certain: bool) {
+    /// Makes sure that the next event of one of `initials` is explored at `node`.
+    fn add(&mut self, node: usize, initials: &[ActorId], certain: bool) {
         let at = &self.nodes[node];
-        let explored = |choice: &Choice| {
-            let branch = at.branches.iter().find(|b| b.choice == *choice);
-            let sleeps = matches!(choice, Choice::Step(a) if at.sleep.iter().any(|(sleeper, _)| sleeper == a));
-            sleeps || branch.is_some_and(|b| !matches!(b.state, State::Infeasible))
+        // What an actor can do here need not be what it did in the run: a wait that was given up there may succeed here.
+        // Who can do nothing here (it waits, or it only repeats itself) makes the reversal impossible.
+        let here = |a: &ActorId| match a {
+            _ if at.enabled.contains(a) => Some(Choice::Step(*a)),
+            _ => at.wakeable.contains(a).then_some(Choice::Wake(*a)),
         };
-        if initials.iter().any(explored) {
+        let choices: Vec<Choice> = initials.iter().filter_map(here).collect();
+        let state = |choice: &Choice| at.branches.iter().find(|b| b.choice == *choice).map(|b| &b.state);
+        let sleeps = |choice: &Choice| at.sleep.iter().any(|(sleeper, _)| *choice == Choice::Step(*sleeper));
+        let explored = |choice: &Choice| sleeps(choice) || state(choice).is_some_and(|s| !matches!(s, State::Infeasible));
+        if choices.iter().any(explored) {
             return;
         }
-        // What cannot be chosen here (it waits, or it only repeats itself) makes the reversal impossible.
-        let possible = |choice: &&Choice| match choice {
-            Choice::Step(a) => at.enabled.contains(a),
-            Choice::Wake(a) => at.wakeable.contains(a),
-        };
-        let new = |choice: &&Choice| at.branches.iter().all(|b| b.choice != **choice);
-        let best = initials.iter().filter(possible).filter(new).min_by_key(|c| (at.last != Some(actor(**c)), **c));
-        if let Some(choice) = best.copied() {
+        let new = choices.iter().filter(|choice| state(choice).is_none());
+        if let Some(&choice) = new.min_by_key(|c| (at.last != Some(actor(**c)), **c)) {
             self.branch(node, choice, certain);
         }
     }

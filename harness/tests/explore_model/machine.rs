@@ -258,7 +258,7 @@ impl Machine {
                     end = or_end;
                     (Op::Create, -17, format!("f{n}"), vec![access(entry(n), Mode::Read)])
                 } else {
-                    let inode = 2000 * who + self.actors[a].at as u64;
+                    let inode = 1000 * who + 500 + self.actors[a].at as u64;
                     self.names.insert(n, inode);
                     self.content.insert(inode, inode);
                     let touched = vec![access(entry(n), Mode::Write), access(Object::Listing(DIR), Mode::Add)];
