@@ -60,14 +60,59 @@ fn instruction() -> impl Strategy<Value = I> {
     prop_oneof![files(), locks()]
 }
 
+/// Few objects and many conflicts.
+fn contended() -> impl Strategy<Value = I> {
+    prop_oneof![
+        3 => Just(Flock(1, true, Ask::Wait)),
+        2 => Just(Flock(1, false, Ask::Wait)),
+        1 => Just(Flock(1, true, Ask::Timed(2, false))),
+        1 => Just(Flock(1, false, Ask::Timed(1, true))),
+        1 => Just(Flock(1, true, Ask::Try(false))),
+        3 => Just(Funlock(1)),
+        2 => Just(Read(1)),
+        2 => Just(Write(1)),
+        1 => Just(Send(1)),
+        1 => Just(Receive(1)),
+    ]
+}
+
+/// POSIX locks only, on overlapping bytes.
+fn ranges() -> impl Strategy<Value = I> {
+    prop_oneof![
+        3 => (range(), any::<bool>(), ask()).prop_map(|(range, ex, ask)| Lock(1, range, ex, ask)),
+        2 => range().prop_map(|range| Unlock(1, range)),
+        1 => Just(Write(1)),
+    ]
+}
+
+/// Names in one directory.
+fn names() -> impl Strategy<Value = I> {
+    prop_oneof![
+        (any::<bool>()).prop_map(|end| Create(100, end)),
+        Just(Unlink(100)),
+        Just(Unlink(1)),
+        Just(ReadName(1)),
+        Just(ReadName(100)),
+        Just(WriteTemp),
+        Just(Rename(1)),
+        Just(Rename(100)),
+        Just(List),
+        Just(ExitIfOdd),
+    ]
+}
+
 fn models(adversarial: bool) -> impl Strategy<Value = Model> {
-    let programs = prop_oneof![
-        vec(vec(instruction(), 1..5), 2..3),
-        vec(vec(instruction(), 1..4), 3..4),
-        vec(vec(locks(), 1..4), 3..4),
-        vec(vec(prop_oneof![Just(Flock(1, true, Ask::Wait)), Just(Flock(1, false, Ask::Wait)), Just(Funlock(1)), Just(Read(1)), Just(Write(1)), Just(Flock(1, true, Ask::Timed(2, false)))], 1..5), 2..4),
-        vec(vec(instruction(), 1..5), 3..4),
-    ];
+    // Two actors of up to four steps, three of up to four (brute force skips the largest), three of up to three.
+    let sizes = prop_oneof![Just((2..5usize, 2)), Just((2..4, 3)), Just((1..5, 3))];
+    let programs = sizes.prop_flat_map(|(steps, actors)| {
+        prop_oneof![
+            vec(vec(instruction(), steps.clone()), actors),
+            vec(vec(contended(), steps.clone()), actors),
+            vec(vec(locks(), steps.clone()), actors),
+            vec(vec(ranges(), steps.clone()), actors),
+            vec(vec(names(), steps), actors),
+        ]
+    });
     (programs, any::<bool>()).prop_map(move |(programs, lazy)| Model { adversarial, lazy, ..Model::new(programs) })
 }
 

@@ -22,7 +22,8 @@ pub(crate) fn key(trace: &Trace) -> [u8; 32] {
     let mut of_actor: Vec<Vec<usize>> = vec![Vec::new(); trace.actors];
     for (i, event) in trace.events.iter().enumerate() {
         // The latest event of each actor that happened before i: its level is the highest of that actor's.
-        let latest = of_actor.iter().zip(&trace.clocks[i]).filter_map(|(of, seen)| of[..of.len().min(*seen as usize)].last());
+        let latest =
+            of_actor.iter().zip(&trace.clocks[i]).filter_map(|(of, seen)| of[..of.len().min(*seen as usize)].last());
         let below = latest.map(|h| level[*h] + 1).max().unwrap_or(0);
         level.push(below);
         of_actor[usize::from(event.actor.0)].push(i);

@@ -5,21 +5,30 @@
 //! the programs.
 
 mod class;
+mod coverage;
 mod dpor;
 mod explorer;
 mod follow;
+mod partition;
+mod pivot;
 mod policy;
 mod portfolio;
 mod races;
+mod replay;
 mod rng;
+mod shrink;
 mod system;
 mod trace;
 mod trace_hash;
 
 pub use class::class_key;
+pub use coverage::coverage;
 pub use dpor::Unrepeatable;
 pub use explorer::{Explorer, Seen, Stop, Summary};
 pub use follow::chooser;
+pub use pivot::{Pivot, pivot};
 pub use portfolio::miss_bound;
+pub use replay::{Divergence, Expected, Origin, Replay, ReplayError};
+pub use shrink::{Shrunk, context_switches, shrink};
 pub use system::{Lost, System};
 pub use trace_hash::TraceHash;

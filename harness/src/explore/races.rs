@@ -242,9 +242,7 @@ impl Next<'_> {
             }
         }
         let wake = matches!(self.event, Some(Event { choice: Choice::Wake(_), .. }));
-        let after = |e: &usize| {
-            wake || events[*e].actor == self.actor || conflict(&events[*e].accesses, self.accesses)
-        };
+        let after = |e: &usize| wake || events[*e].actor == self.actor || conflict(&events[*e].accesses, self.accesses);
         if !kept.iter().any(after) {
             initials.push(self.actor);
         }

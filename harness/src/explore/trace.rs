@@ -25,13 +25,6 @@ impl Event {
     pub(crate) fn fair_wake(&self) -> bool {
         self.everything && matches!(self.choice, Choice::Step(_))
     }
-
-    pub(crate) fn depends_on(&self, other: &Event) -> bool {
-        self.actor == other.actor
-            || self.everything
-            || other.everything
-            || super::policy::conflict(&self.accesses, &other.accesses)
-    }
 }
 
 /// A vector clock: for each actor, how many of its events happened before or are this one.
@@ -125,7 +118,7 @@ fn events(run: &Run) -> Result<Vec<Event>, String> {
     for (index, step) in run.steps.iter().enumerate() {
         if !step.chosen {
             if let Some(&at) = latest.get(&step.actor)
-                && !(step.accesses.is_empty() && !step.barrier)
+                && (!step.accesses.is_empty() || step.barrier)
             {
                 events[at].accesses.extend(step.accesses.iter().cloned());
                 events[at].everything |= step.barrier;
@@ -135,7 +128,12 @@ fn events(run: &Run) -> Result<Vec<Event>, String> {
         let choice = *run.choices.get(events.len()).ok_or("more chosen steps than choices")?;
         let (Choice::Step(chosen) | Choice::Wake(chosen)) = choice;
         if chosen != step.actor {
-            return Err(format!("choice {} is of actor {}, its step of actor {}", events.len(), chosen.0, step.actor.0));
+            return Err(format!(
+                "choice {} is of actor {}, its step of actor {}",
+                events.len(),
+                chosen.0,
+                step.actor.0
+            ));
         }
         latest.insert(step.actor, events.len());
         events.push(Event {

@@ -17,9 +17,7 @@ impl Locks {
     /// Whether `actor` would have to wait.
     pub fn blocked(&self, kind: Kind, file: u64, actor: usize, range: (u64, u64), exclusive: bool) -> bool {
         self.0.get(&(kind, file)).is_some_and(|held| {
-            held.iter().any(|(who, (a, b), ex)| {
-                *who != actor && *a < range.1 && range.0 < *b && (*ex || exclusive)
-            })
+            held.iter().any(|(who, (a, b), ex)| *who != actor && *a < range.1 && range.0 < *b && (*ex || exclusive))
         })
     }
 
