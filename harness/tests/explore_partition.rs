@@ -24,7 +24,7 @@ fn part(model: &Model, number: usize, of: usize) -> (Vec<[u8; 32]>, u64, u64) {
     while let Some(plan) = explorer.next_plan() {
         let run = model.run(&plan).expect("the model keeps control");
         let class = class_key(&run).expect("choices and steps correspond");
-        match explorer.observe(&plan, &run).expect("the model is deterministic") {
+        match explorer.observe(&run).expect("the model is deterministic") {
             Seen::New => classes.push(class),
             Seen::Shared => shared += 1,
             Seen::Redundant | Seen::Incomplete => {}

@@ -91,6 +91,8 @@ pub struct Explorer {
     portfolio: Option<Portfolio>,
     /// Plans that come before everything else.
     first: Vec<Plan>,
+    /// The first of them is the timeline.
+    timeline: bool,
     awaited: Option<Phase>,
     interrupt: Arc<AtomicBool>,
     started: Instant,
@@ -156,6 +158,7 @@ impl Explorer {
             dpor_budget,
             portfolio,
             first,
+            timeline,
             awaited: None,
             interrupt: Arc::default(),
             started: Instant::now(),
@@ -235,7 +238,7 @@ impl Explorer {
     ///
     /// # Errors
     /// [`Unrepeatable`] when a prefix that was executed before did something else now: the verdict is cannot-tell.
-    pub fn observe(&mut self, _plan: &Plan, run: &Run) -> Result<Seen, Unrepeatable> {
+    pub fn observe(&mut self, run: &Run) -> Result<Seen, Unrepeatable> {
         let phase = self.awaited.take();
         let trace = Trace::new(run).map_err(|what| Unrepeatable { at: run.choices.len(), what })?;
         if let Some(portfolio) = &mut self.portfolio {
@@ -337,15 +340,10 @@ impl Explorer {
             SearchKind::Pct(depth) => format!("pct-{depth}"),
             _ => "portfolio".to_owned(),
         };
-        let first =
-            if self.search.search == SearchKind::Timeline || self.first_is_timeline() { "timeline" } else { "" };
+        let first = if self.timeline { "timeline" } else { "" }.to_owned();
         let parts =
-            [(Phase::First, first.to_owned()), (Phase::Dpor, "source-dpor".to_owned()), (Phase::Portfolio, sampling)];
-        let used = parts.into_iter().filter(|(phase, words)| self.used[*phase as usize] && !words.is_empty());
+            [(Phase::First, first), (Phase::Dpor, "source-dpor".to_owned()), (Phase::Portfolio, sampling)].into_iter();
+        let used = parts.filter(|(phase, words)| self.used[*phase as usize] && !words.is_empty());
         used.map(|(_, words)| words).collect::<Vec<_>>().join(", then ")
-    }
-
-    fn first_is_timeline(&self) -> bool {
-        !matches!(self.search.search, SearchKind::Pct(_))
     }
 }

@@ -30,7 +30,7 @@
 
 use super::{
     policy::conflict,
-    trace::{Clock, Event, Trace, join},
+    trace::{Clock, Event, Open, Trace, join},
 };
 use crate::world::{Access, ActorId, Choice, Mode, Object, Sync};
 
@@ -100,9 +100,13 @@ impl Next<'_> {
         let events = &self.trace.events;
         let prior = (0..self.index).rev().find(|i| events[*i].actor == self.actor);
         let mut covered: Clock = prior.map_or_else(|| vec![0; self.trace.actors], |p| self.trace.clocks[p].clone());
+        let mut open = Open::new(self.trace.actors);
         for i in (0..self.index).rev() {
             let earlier = &events[i];
             if self.trace.within(i, &covered) {
+                if open.close(earlier.actor.0) {
+                    break;
+                }
                 continue;
             }
             if earlier.fair_wake() {
