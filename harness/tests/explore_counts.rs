@@ -32,3 +32,10 @@ fn every_class_and_no_other() {
         assert!(found.summary.redundant * 4 <= *classes, "{name} {n}: {:?}", found.summary);
     }
 }
+
+#[test]
+#[ignore = "ten seconds"]
+fn four_naive_workers() {
+    let found = exhaust(&Model::copies(&[Read(1), Truncate(1), Write(1)], 4));
+    assert_eq!((found.summary.classes, found.summary.redundant), (104_856, 0));
+}

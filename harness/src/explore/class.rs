@@ -27,7 +27,7 @@ pub(crate) fn key(trace: &Trace) -> [u8; 32] {
         let below = latest.map(|h| level[*h] + 1).max().unwrap_or(0);
         level.push(below);
         of_actor[usize::from(event.actor.0)].push(i);
-        letters.push((below, event.actor, trace.nth[i], event.choice, event.identity, footprint(event)));
+        letters.push((below, event.actor, trace.nth(i), event.choice, event.identity, footprint(event)));
     }
     letters.sort();
     *blake3::hash(&postcard::to_stdvec(&letters).unwrap_or_default()).as_bytes()

@@ -29,7 +29,8 @@ use std::collections::BTreeSet;
 
 use super::{
     follow::filter,
-    races::races,
+    partition::Part,
+    races::{Race, races},
     trace::{Event, Trace},
 };
 use crate::world::{Access, ActorId, Choice, Ended, Plan, Policy, Run};
@@ -58,6 +59,8 @@ pub(crate) struct Dpor {
     started: bool,
     /// Some run did not come to its end, so something may be missing.
     incomplete: bool,
+    /// The search is one part of several.
+    part: Option<Part>,
 }
 
 #[derive(Debug)]
@@ -107,6 +110,21 @@ struct Waiting {
 impl Dpor {
     pub(crate) fn new(adversarial: bool) -> Self {
         Dpor { adversarial, ..Dpor::default() }
+    }
+
+    /// Explores only one part of the tree.
+    pub(crate) fn with_part(self, part: Part) -> Self {
+        Dpor { part: Some(part), ..self }
+    }
+
+    /// The top of the tree is still being expanded, the same in every part.
+    pub(crate) fn expanding(&self) -> bool {
+        self.part.as_ref().is_some_and(|part| !part.divided())
+    }
+
+    /// Of the runs that expanded the top, in order: which belong to this part.
+    pub(crate) fn ours(&self) -> Vec<bool> {
+        self.part.as_ref().map(Part::ours).unwrap_or_default()
     }
 
     /// Every class was executed.
@@ -171,6 +189,10 @@ impl Dpor {
                 return Err(Unrepeatable { at: *at, what: "a step that was possible is not".to_owned() });
             }
             self.infeasible(node, branch);
+            if let Some(part) = self.part.as_mut().filter(|part| !part.divided()) {
+                part.expanded(Vec::new(), Vec::new());
+            }
+            self.divide();
             return Ok(());
         }
         let path = self.insert(trace)?;
@@ -181,11 +203,66 @@ impl Dpor {
             Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_) | Ended::SleepSet => {}
             Ended::Infeasible(_) | Ended::Limit(..) | Ended::LostControl(_) => self.incomplete = true,
         }
-        let pending = pending(run);
-        for race in races(trace, &pending, self.adversarial, from) {
-            self.add(path[race.first], &race.initials, race.certain);
+        let races = races(trace, &pending(run), self.adversarial, from);
+        match &mut self.part {
+            Some(part) if !part.divided() => {
+                part.expanded(path, races);
+                self.divide();
+            }
+            Some(part) => {
+                let depth = part.depth();
+                races.iter().filter(|race| race.first >= depth).for_each(|race| self.add_race(&path, race));
+            }
+            None => races.iter().for_each(|race| self.add_race(&path, race)),
         }
         Ok(())
+    }
+
+    fn add_race(&mut self, path: &[usize], race: &Race) {
+        self.add(path[race.first], &race.initials, race.certain);
+    }
+
+    /// Expands the next level of the top when the last is done, and divides the tree when there are enough nodes.
+    fn divide(&mut self) {
+        while let Some(part) = &mut self.part
+            && !part.divided()
+            && self.frontier.is_empty()
+        {
+            let level = part.level;
+            let branches = |at: &Node| at.branches.iter().filter(|b| matches!(b.state, State::Executed { .. })).count();
+            // The nodes below the expanded levels are the executed branches of the last one.
+            let last = |at: &&Node| level > 0 && at.depth == level - 1;
+            let width: usize = self.nodes.iter().filter(last).map(branches).sum();
+            let deeper = self.nodes.iter().any(|at| at.depth == level);
+            if width < 16 * part.of && deeper {
+                part.level += 1;
+                for node in 0..self.nodes.len() {
+                    if self.nodes[node].depth == level {
+                        self.expand(node);
+                    }
+                }
+                continue;
+            }
+            for (path, races) in part.divide() {
+                races.iter().filter(|race| race.first >= level).for_each(|race| self.add_race(&path, race));
+                for &node in path.iter().skip(level) {
+                    for sleeper in self.nodes[node].wakeable.clone() {
+                        self.branch(node, Choice::Wake(sleeper), true);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds every actor that does not sleep.
+    fn expand(&mut self, node: usize) {
+        let at = &self.nodes[node];
+        let asleep = |a: &ActorId| at.sleep.iter().any(|(sleeper, _)| sleeper == a);
+        let steps = at.enabled.iter().filter(|a| !asleep(a)).map(|a| Choice::Step(*a));
+        let choices: Vec<Choice> = steps.chain(at.wakeable.iter().map(|a| Choice::Wake(*a))).collect();
+        for choice in choices {
+            self.branch(node, choice, true);
+        }
     }
 
     /// Walks the run down the tree, making nodes where there are none. Returns the node of each event.
@@ -223,8 +300,11 @@ impl Dpor {
         let (enabled, wakeable) = (event.enabled.clone(), event.wakeable.clone());
         let first = Branch { choice: event.choice, certain: true, state: State::Claimed(sleep.clone()), child: None };
         self.nodes.push(Node { parent, depth, last, switches, enabled, wakeable, sleep, branches: vec![first] });
-        for sleeper in event.wakeable.clone() {
-            self.branch(node, Choice::Wake(sleeper), true);
+        // While the top is expanded, level by level, these wait for their level; below it they come with the division.
+        if !self.expanding() {
+            for sleeper in event.wakeable.clone() {
+                self.branch(node, Choice::Wake(sleeper), true);
+            }
         }
         node
     }
@@ -253,25 +333,25 @@ impl Dpor {
         Ok(branch)
     }
 
-    /// Makes sure that one of `initials` is explored at `node`.
-    fn add(&mut self, node: usize, initials: &[Choice], certain: bool) {
+    /// Makes sure that the next event of one of `initials` is explored at `node`.
+    fn add(&mut self, node: usize, initials: &[ActorId], certain: bool) {
         let at = &self.nodes[node];
-        let explored = |choice: &Choice| {
-            let branch = at.branches.iter().find(|b| b.choice == *choice);
-            let sleeps = matches!(choice, Choice::Step(a) if at.sleep.iter().any(|(sleeper, _)| sleeper == a));
-            sleeps || branch.is_some_and(|b| !matches!(b.state, State::Infeasible))
+        // What an actor can do here need not be what it did in the run: a wait that was given up there may succeed here.
+        // Who can do nothing here (it waits, or it only repeats itself) makes the reversal impossible.
+        let here = |a: &ActorId| match a {
+            _ if at.enabled.contains(a) => Some(Choice::Step(*a)),
+            _ => at.wakeable.contains(a).then_some(Choice::Wake(*a)),
         };
-        if initials.iter().any(explored) {
+        let choices: Vec<Choice> = initials.iter().filter_map(here).collect();
+        let state = |choice: &Choice| at.branches.iter().find(|b| b.choice == *choice).map(|b| &b.state);
+        let sleeps = |choice: &Choice| at.sleep.iter().any(|(sleeper, _)| *choice == Choice::Step(*sleeper));
+        let explored =
+            |choice: &Choice| sleeps(choice) || state(choice).is_some_and(|s| !matches!(s, State::Infeasible));
+        if choices.iter().any(explored) {
             return;
         }
-        // What cannot be chosen here (it waits, or it only repeats itself) makes the reversal impossible.
-        let possible = |choice: &&Choice| match choice {
-            Choice::Step(a) => at.enabled.contains(a),
-            Choice::Wake(a) => at.wakeable.contains(a),
-        };
-        let new = |choice: &&Choice| at.branches.iter().all(|b| b.choice != **choice);
-        let best = initials.iter().filter(possible).filter(new).min_by_key(|c| (at.last != Some(actor(**c)), **c));
-        if let Some(choice) = best.copied() {
+        let new = choices.iter().filter(|choice| state(choice).is_none());
+        if let Some(&choice) = new.min_by_key(|c| (at.last != Some(actor(**c)), **c)) {
             self.branch(node, choice, certain);
         }
     }
@@ -293,11 +373,7 @@ impl Dpor {
         if !at.branches[branch].certain {
             return;
         }
-        let asleep = |a: &ActorId| at.sleep.iter().any(|(sleeper, _)| sleeper == a);
-        let others: Vec<ActorId> = at.enabled.iter().copied().filter(|a| !asleep(a)).collect();
-        for other in others {
-            self.branch(node, Choice::Step(other), true);
-        }
+        self.expand(node);
     }
 }
 

@@ -12,9 +12,10 @@ use std::{
 use super::{
     class,
     dpor::{Dpor, Unrepeatable},
+    partition::Part,
     portfolio::{Portfolio, Sampler, TURNS},
     trace::Trace,
-    trace_hash::TraceHash,
+    trace_hash::{TraceHash, encode},
 };
 use crate::{
     scenario::{Search, SearchKind},
@@ -43,6 +44,8 @@ pub enum Seen {
     Redundant,
     /// It did not come to an end (a limit, control lost): no class.
     Incomplete,
+    /// A run that every part of a partitioned search makes; it is counted by one of them, once it is known by which.
+    Shared,
 }
 
 /// What was explored so far.
@@ -88,6 +91,8 @@ pub struct Explorer {
     portfolio: Option<Portfolio>,
     /// Plans that come before everything else.
     first: Vec<Plan>,
+    /// The first of them is the timeline.
+    timeline: bool,
     awaited: Option<Phase>,
     interrupt: Arc<AtomicBool>,
     started: Instant,
@@ -98,6 +103,20 @@ pub struct Explorer {
     redundant: u64,
     steps: u64,
     hash: TraceHash,
+    /// Part 0 counts what comes before everything else.
+    counts_first: bool,
+    /// Shared runs that are not counted yet.
+    shared: Vec<Record>,
+}
+
+/// What is counted of a run.
+#[derive(Debug)]
+struct Record {
+    steps: u64,
+    /// `None` when it did not come to an end.
+    complete: Option<bool>,
+    class: [u8; 32],
+    encoded: Vec<u8>,
 }
 
 /// Which part of the search a plan belongs to.
@@ -139,6 +158,7 @@ impl Explorer {
             dpor_budget,
             portfolio,
             first,
+            timeline,
             awaited: None,
             interrupt: Arc::default(),
             started: Instant::now(),
@@ -149,7 +169,17 @@ impl Explorer {
             redundant: 0,
             steps: 0,
             hash: TraceHash::default(),
+            counts_first: true,
+            shared: Vec::new(),
         }
+    }
+
+    /// Only part `number` (from 0) of `of` independent parts: budgets are those of the part.
+    pub fn partition(mut self, number: usize, of: usize) -> Self {
+        self.counts_first = number == 0;
+        self.dpor = self.dpor.map(|dpor| dpor.with_part(Part::new(number, of)));
+        self.portfolio = self.portfolio.map(|portfolio| portfolio.partition(number as u64, of as u64));
+        self
     }
 
     /// Stops the search as soon as this flag is raised.
@@ -208,29 +238,60 @@ impl Explorer {
     ///
     /// # Errors
     /// [`Unrepeatable`] when a prefix that was executed before did something else now: the verdict is cannot-tell.
-    pub fn observe(&mut self, _plan: &Plan, run: &Run) -> Result<Seen, Unrepeatable> {
-        self.schedules += 1;
-        self.steps += run.steps.len() as u64;
-        self.hash.add(run);
+    pub fn observe(&mut self, run: &Run) -> Result<Seen, Unrepeatable> {
+        let phase = self.awaited.take();
         let trace = Trace::new(run).map_err(|what| Unrepeatable { at: run.choices.len(), what })?;
         if let Some(portfolio) = &mut self.portfolio {
             portfolio.measured(run.choices.len());
         }
-        if self.awaited.take() == Some(Phase::Dpor)
-            && let Some(dpor) = &mut self.dpor
-        {
-            dpor.observe(run, &trace)?;
-        }
-        Ok(match run.ended {
-            Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_) if self.classes.insert(class::key(&trace)) => {
-                Seen::New
+        let record = Record {
+            steps: run.steps.len() as u64,
+            complete: match run.ended {
+                Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_) => Some(true),
+                Ended::SleepSet | Ended::Infeasible(_) => Some(false),
+                Ended::Limit(..) | Ended::LostControl(_) => None,
+            },
+            class: class::key(&trace),
+            encoded: encode(run),
+        };
+        match (phase, &mut self.dpor) {
+            (Some(Phase::Dpor), Some(dpor)) => {
+                let shared = dpor.expanding();
+                dpor.observe(run, &trace)?;
+                if shared {
+                    self.shared.push(record);
+                    self.count_shared();
+                    return Ok(Seen::Shared);
+                }
             }
-            Ended::Limit(..) | Ended::LostControl(_) => Seen::Incomplete,
-            _ => {
+            (Some(Phase::First), _) if !self.counts_first => return Ok(Seen::Shared),
+            _ => {}
+        }
+        Ok(self.count(record))
+    }
+
+    /// Counts the shared runs that turned out to be ours.
+    fn count_shared(&mut self) {
+        if let Some(dpor) = self.dpor.as_ref().filter(|dpor| !dpor.expanding()) {
+            let ours = dpor.ours();
+            for (record, _) in std::mem::take(&mut self.shared).into_iter().zip(ours).filter(|(_, ours)| *ours) {
+                self.count(record);
+            }
+        }
+    }
+
+    fn count(&mut self, record: Record) -> Seen {
+        self.schedules += 1;
+        self.steps += record.steps;
+        self.hash.add_encoded(&record.encoded);
+        match record.complete {
+            None => Seen::Incomplete,
+            Some(true) if self.classes.insert(record.class) => Seen::New,
+            Some(_) => {
                 self.redundant += 1;
                 Seen::Redundant
             }
-        })
+        }
     }
 
     /// What was explored so far.
@@ -265,6 +326,7 @@ impl Explorer {
             return Some(Phase::First);
         }
         match &self.dpor {
+            Some(dpor) if dpor.expanding() => Some(Phase::Dpor),
             Some(dpor) if !dpor.finished() && self.schedules < self.dpor_budget => Some(Phase::Dpor),
             Some(dpor) if dpor.exhausted() => None,
             _ => self.portfolio.as_ref().map(|_| Phase::Portfolio),
@@ -278,15 +340,10 @@ impl Explorer {
             SearchKind::Pct(depth) => format!("pct-{depth}"),
             _ => "portfolio".to_owned(),
         };
-        let first =
-            if self.search.search == SearchKind::Timeline || self.first_is_timeline() { "timeline" } else { "" };
+        let first = if self.timeline { "timeline" } else { "" }.to_owned();
         let parts =
-            [(Phase::First, first.to_owned()), (Phase::Dpor, "source-dpor".to_owned()), (Phase::Portfolio, sampling)];
-        let used = parts.into_iter().filter(|(phase, words)| self.used[*phase as usize] && !words.is_empty());
+            [(Phase::First, first), (Phase::Dpor, "source-dpor".to_owned()), (Phase::Portfolio, sampling)].into_iter();
+        let used = parts.filter(|(phase, words)| self.used[*phase as usize] && !words.is_empty());
         used.map(|(_, words)| words).collect::<Vec<_>>().join(", then ")
-    }
-
-    fn first_is_timeline(&self) -> bool {
-        !matches!(self.search.search, SearchKind::Pct(_))
     }
 }

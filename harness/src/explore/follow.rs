@@ -13,6 +13,8 @@ pub fn chooser(plan: &Plan) -> Box<dyn Chooser> {
         executed: 0,
         diverged: None,
         waking: false,
+        probing: None,
+        broken: false,
     })
 }
 
@@ -27,10 +29,18 @@ struct Follower {
     diverged: Option<usize>,
     /// The last decision was a wake-up, which depends on everything.
     waking: bool,
+    /// The actor that the prefix wants at this point, while another is tried that has to wait.
+    probing: Option<ActorId>,
+    /// A strict prefix was left.
+    broken: bool,
 }
 
 impl Follower {
     fn decide(&mut self, view: &View<'_>) -> Decision {
+        if self.broken {
+            return Decision::Infeasible;
+        }
+        self.probing = None;
         let ready = view.ready.iter().map(|a| Choice::Step(*a));
         let wakes = view.wakeable.iter().map(|a| Choice::Wake(*a));
         let mut options: Vec<Choice> = ready.chain(wakes).collect();
@@ -39,6 +49,13 @@ impl Follower {
             let serial = matches!(planned, Choice::Wake(a) if view.asleep.contains(&a));
             if options.contains(&planned) || serial {
                 return Decision::Go(planned);
+            }
+            // Fair time wakes a sleeper only when everybody else has been found to wait, which takes trying them.
+            if let (Choice::Step(sleeper), Some(&Choice::Step(other))) = (planned, options.first())
+                && view.asleep.contains(&sleeper)
+            {
+                self.probing = Some(sleeper);
+                return Decision::Go(Choice::Step(other));
             }
             if !self.lenient {
                 return Decision::Infeasible;
@@ -64,6 +81,10 @@ impl Chooser for Follower {
 
     fn stepped(&mut self, step: &Step) {
         if step.chosen {
+            if self.probing.take().is_some_and(|wanted| wanted != step.actor) {
+                self.diverged.get_or_insert(self.executed);
+                self.broken = !self.lenient;
+            }
             self.executed += 1;
             self.policy.stepped(step);
         }

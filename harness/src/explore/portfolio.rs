@@ -37,6 +37,11 @@ impl Portfolio {
         Portfolio { turns: turns.to_vec(), seed, next: 0, stride: 1, length: 0, pct_runs: BTreeMap::new() }
     }
 
+    /// Only every `of`-th run, from `number`.
+    pub(crate) fn partition(self, number: u64, of: u64) -> Self {
+        Portfolio { next: number, stride: of.max(1), ..self }
+    }
+
     /// Learns how long runs are, from the first one.
     pub(crate) fn measured(&mut self, choices: usize) {
         if self.length == 0 {

@@ -30,7 +30,7 @@
 
 use super::{
     policy::conflict,
-    trace::{Clock, Event, Trace, join},
+    trace::{Clock, Event, Open, Trace, join},
 };
 use crate::world::{Access, ActorId, Choice, Mode, Object, Sync};
 
@@ -45,8 +45,8 @@ pub(crate) struct Race {
     pub(crate) actor: ActorId,
     /// The events between that do not happen after what is reversed.
     pub(crate) kept: Vec<usize>,
-    /// The first choices of the reversal, any one of which will do.
-    pub(crate) initials: Vec<Choice>,
+    /// Who can make the first step of the reversal; any one of them will do.
+    pub(crate) initials: Vec<ActorId>,
     /// False when the later event is known to have been possible only once it was made ready (a pipe): the branch may
     /// turn out infeasible, which then proves nothing is missing.
     pub(crate) certain: bool,
@@ -100,9 +100,13 @@ impl Next<'_> {
         let events = &self.trace.events;
         let prior = (0..self.index).rev().find(|i| events[*i].actor == self.actor);
         let mut covered: Clock = prior.map_or_else(|| vec![0; self.trace.actors], |p| self.trace.clocks[p].clone());
+        let mut open = Open::new(self.trace.actors);
         for i in (0..self.index).rev() {
             let earlier = &events[i];
             if self.trace.within(i, &covered) {
+                if open.close(earlier.actor.0) {
+                    break;
+                }
                 continue;
             }
             if earlier.fair_wake() {
@@ -111,26 +115,33 @@ impl Next<'_> {
                 }
                 continue;
             }
-            let meets = self.meets(earlier);
+            let meets = self.meets(i);
             if meets == Meets::Ordered {
                 continue;
             }
-            let reversals = self.reversals(i, meets);
-            if !reversals.is_empty() && meets != Meets::Perhaps {
+            let mut reversals = if meets == Meets::GivesUp { Vec::new() } else { self.reversals(i) };
+            if !reversals.is_empty() && meets == Meets::Races {
                 join(&mut covered, &self.trace.clocks[i]);
             }
+            // In adversarial time the later actor may have come here after `i` and given up, whoever holds the lock. If
+            // it was here before, its wake-up is a branch of pre(i) anyway.
+            if self.adversarial && !self.waiting.is_empty() && prior.is_some_and(|p| p > i) {
+                reversals.push(self.kept(&[i]));
+            }
+            reversals.dedup();
             found.extend(reversals.into_iter().map(|kept| Race {
                 first: i,
                 second: self.event.map(|_| self.index),
                 actor: self.actor,
                 initials: self.initials(&kept),
                 kept,
-                certain: meets != Meets::Perhaps,
+                certain: meets == Meets::Races,
             }));
         }
     }
 
-    fn meets(&self, earlier: &Event) -> Meets {
+    fn meets(&self, at: usize) -> Meets {
+        let earlier = &self.trace.events[at];
         if earlier.everything || matches!(self.event, Some(Event { choice: Choice::Wake(_), .. })) {
             return Meets::Races;
         }
@@ -139,7 +150,7 @@ impl Next<'_> {
             let waits = self.waiting.iter().any(|w| std::ptr::eq(*w, a));
             for b in earlier.accesses.iter().filter(|b| b.conflicts(a)) {
                 let this = match (waits, b.sync) {
-                    (true, Some(Sync::Free)) => self.freed(a, earlier),
+                    (true, Some(Sync::Free)) => self.freed(a, at),
                     // A wait given up in fair time was possible only because nobody could run.
                     (true, sync) if self.event.is_some_and(Event::fair_wake) && sync.is_none() => Meets::Ordered,
                     _ => Meets::Races,
@@ -150,34 +161,31 @@ impl Next<'_> {
         meets
     }
 
-    /// What it means that `earlier` freed what `a` waited for. A lock had to be freed; a pipe may have held enough.
-    fn freed(&self, a: &Access, earlier: &Event) -> Meets {
-        if self.event.is_none_or(Event::fair_wake) {
-            Meets::Ordered
-        } else if self.adversarial {
-            Meets::GivesUp
-        } else if !lock(&a.object) && earlier.enabled.contains(&self.actor) {
-            Meets::Perhaps
+    /// What it means that the event `at` freed what `a` waits for. A lock had to be freed, if the freed bytes were held
+    /// against `a` at all; a pipe may have held enough before.
+    fn freed(&self, a: &Access, at: usize) -> Meets {
+        let earlier = &self.trace.events[at];
+        let needed = if lock(&a.object) {
+            self.held(a, at, &[]).iter().any(|h| h.actor == earlier.actor && h.against(a, a.mode))
         } else {
-            Meets::Ordered
+            !earlier.enabled.contains(&self.actor)
+        };
+        match needed {
+            _ if self.event.is_none_or(Event::fair_wake) => Meets::Ordered,
+            true if self.adversarial => Meets::GivesUp,
+            true => Meets::Ordered,
+            false if lock(&a.object) => Meets::Races,
+            false => Meets::Perhaps,
         }
     }
 
     /// For each way to reverse the race with `first`: the events after it that can still come before the later event.
     /// None when the later event would wait.
-    fn reversals(&self, first: usize, meets: Meets) -> Vec<Vec<usize>> {
-        if meets == Meets::GivesUp {
-            return vec![self.kept(&[first])];
-        }
+    fn reversals(&self, first: usize) -> Vec<Vec<usize>> {
         // A wait given up does not tell what it wanted: both, then.
         let unknown = self.waiting.iter().any(|a| a.mode == Mode::Read);
         let wants = if unknown { &[Some(Mode::Add), Some(Mode::Write)][..] } else { &[None] };
-        let mut ways: Vec<_> = wants.iter().filter_map(|want| self.reversal(first, *want)).collect();
-        if meets == Meets::Races && self.adversarial && !self.waiting.is_empty() {
-            ways.push(self.kept(&[first]));
-        }
-        ways.dedup();
-        ways
+        wants.iter().filter_map(|want| self.reversal(first, *want)).collect()
     }
 
     /// The events after the first removed one that do not happen after any removed one.
@@ -202,8 +210,14 @@ impl Next<'_> {
         removed.iter().any(|r| self.trace.before(*r, e))
     }
 
-    /// An event that took what `a` needs and has not given it back, in the run up to `first` and then `kept`.
+    /// An event that took what `a` needs and has not given it back, in the run up to `first` and then `kept`. The
+    /// earliest: what is held already at the start of the reversal decides.
     fn holder(&self, a: &Access, want: Mode, first: usize, kept: &[usize]) -> Option<usize> {
+        self.held(a, first, kept).iter().filter(|h| h.against(a, want)).map(|h| h.event).min()
+    }
+
+    /// What others hold of the object of `a`, after the run up to `first` and then `kept`.
+    fn held(&self, a: &Access, first: usize, kept: &[usize]) -> Vec<Held> {
         let mut held: Vec<Held> = Vec::new();
         let history = self.trace.by_object.get(&a.object).map_or(&[][..], Vec::as_slice);
         for &h in history.iter().filter(|h| **h < first || kept.binary_search(h).is_ok()) {
@@ -219,26 +233,22 @@ impl Next<'_> {
                 }
             }
         }
-        let needed = a.range.unwrap_or(WHOLE);
-        let overlaps = |h: &&Held| h.range.0 < needed.1 && needed.0 < h.range.1;
-        let against = |h: &&Held| overlaps(h) && !(h.mode == Mode::Add && want == Mode::Add);
-        // The earliest: what holds already at the start of the reversal decides.
-        held.iter().filter(against).map(|h| h.event).min()
+        held
     }
 
-    /// The choices that can come first in `kept` and then the later event.
-    fn initials(&self, kept: &[usize]) -> Vec<Choice> {
+    /// Whose events can come first in `kept` and then the later event.
+    fn initials(&self, kept: &[usize]) -> Vec<ActorId> {
         let events = &self.trace.events;
         let mut initials = Vec::new();
         for (n, &e) in kept.iter().enumerate() {
             if !kept[..n].iter().any(|g| self.trace.before(*g, e)) {
-                initials.push(events[e].choice);
+                initials.push(events[e].actor);
             }
         }
         let wake = matches!(self.event, Some(Event { choice: Choice::Wake(_), .. }));
         let after = |e: &usize| wake || events[*e].actor == self.actor || conflict(&events[*e].accesses, self.accesses);
         if !kept.iter().any(after) {
-            initials.push(if wake { Choice::Wake(self.actor) } else { Choice::Step(self.actor) });
+            initials.push(self.actor);
         }
         initials
     }
@@ -260,6 +270,12 @@ struct Held {
 }
 
 impl Held {
+    /// Whether who wants `a` (in this mode) must wait for it.
+    fn against(&self, a: &Access, want: Mode) -> bool {
+        let needed = a.range.unwrap_or(WHOLE);
+        self.range.0 < needed.1 && needed.0 < self.range.1 && !(self.mode == Mode::Add && want == Mode::Add)
+    }
+
     /// What is left when `actor` takes anew or frees `range`.
     fn without(self, actor: ActorId, range: (u64, u64)) -> Vec<Held> {
         if self.actor != actor {

@@ -48,5 +48,5 @@ mod tests {
     }
 
     /// Written down once; a change of these numbers changes the meaning of every seed ever reported.
-    const GOLDEN: [u64; 4] = [0, 0, 0, 0];
+    const GOLDEN: [u64; 4] = [773, 955, 451, 689];
 }

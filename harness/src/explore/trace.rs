@@ -25,13 +25,6 @@ impl Event {
     pub(crate) fn fair_wake(&self) -> bool {
         self.everything && matches!(self.choice, Choice::Step(_))
     }
-
-    pub(crate) fn depends_on(&self, other: &Event) -> bool {
-        self.actor == other.actor
-            || self.everything
-            || other.everything
-            || super::policy::conflict(&self.accesses, &other.accesses)
-    }
 }
 
 /// A vector clock: for each actor, how many of its events happened before or are this one.
@@ -49,8 +42,9 @@ pub(crate) struct Trace {
     pub(crate) events: Vec<Event>,
     /// Per event: its clock, itself included.
     pub(crate) clocks: Vec<Clock>,
-    /// Per event: its number among those of its actor, from 1.
-    pub(crate) nth: Vec<u32>,
+    /// Per event: its actor, and its number among those of its actor, from 1. (Apart from the events, because this is
+    /// what everything looks at all the time.)
+    place: Vec<(u16, u32)>,
     /// Per object: the events that touch it, in order.
     pub(crate) by_object: HashMap<Object, Vec<usize>>,
     /// How many actors occur, as the length of clocks.
@@ -64,13 +58,13 @@ impl Trace {
         let pending = run.pending.iter().map(|(actor, _)| *actor);
         let actors =
             events.iter().map(|e| e.actor).chain(pending).map(|a| usize::from(a.0) + 1).max().unwrap_or_default();
-        let mut trace = Trace { clocks: Vec::new(), nth: Vec::new(), by_object: HashMap::new(), actors, events };
+        let mut trace = Trace { clocks: Vec::new(), place: Vec::new(), by_object: HashMap::new(), actors, events };
         let mut last: Vec<Option<usize>> = vec![None; actors];
         let mut barrier = None;
         for i in 0..trace.events.len() {
             let clock = trace.clock_of(i, &last, barrier);
             let event = &trace.events[i];
-            trace.nth.push(clock[usize::from(event.actor.0)]);
+            trace.place.push((event.actor.0, clock[usize::from(event.actor.0)]));
             trace.clocks.push(clock);
             last[usize::from(event.actor.0)] = Some(i);
             if event.everything {
@@ -99,8 +93,13 @@ impl Trace {
             join(&mut clock, &self.clocks[b]);
         }
         for access in &event.accesses {
+            let mut open = Open::new(self.actors);
             for &h in self.by_object.get(&access.object).into_iter().flatten().rev() {
-                if !self.within(h, &clock) && self.events[h].accesses.iter().any(|b| b.conflicts(access)) {
+                if self.within(h, &clock) {
+                    if open.close(self.place[h].0) {
+                        break;
+                    }
+                } else if self.events[h].accesses.iter().any(|b| b.conflicts(access)) {
                     join(&mut clock, &self.clocks[h]);
                 }
             }
@@ -110,12 +109,39 @@ impl Trace {
 
     /// Whether event `i` is within what `clock` has seen.
     pub(crate) fn within(&self, i: usize, clock: &Clock) -> bool {
-        self.nth[i] <= clock[usize::from(self.events[i].actor.0)]
+        let (actor, nth) = self.place[i];
+        nth <= clock[usize::from(actor)]
+    }
+
+    /// The number of event `i` among those of its actor, from 1.
+    pub(crate) fn nth(&self, i: usize) -> u32 {
+        self.place[i].1
     }
 
     /// Whether `i` happens before `j`, or is `j`.
     pub(crate) fn before(&self, i: usize, j: usize) -> bool {
         self.within(i, &self.clocks[j])
+    }
+}
+
+/// The actors of which a backward scan may still find something new: once an event of an actor is within a clock, so
+/// are all its earlier ones.
+pub(crate) struct Open {
+    closed: Vec<bool>,
+    left: usize,
+}
+
+impl Open {
+    pub(crate) fn new(actors: usize) -> Self {
+        Open { closed: vec![false; actors], left: actors }
+    }
+
+    /// Closes an actor; true when none is left.
+    pub(crate) fn close(&mut self, actor: u16) -> bool {
+        if !std::mem::replace(&mut self.closed[usize::from(actor)], true) {
+            self.left -= 1;
+        }
+        self.left == 0
     }
 }
 
@@ -125,7 +151,7 @@ fn events(run: &Run) -> Result<Vec<Event>, String> {
     for (index, step) in run.steps.iter().enumerate() {
         if !step.chosen {
             if let Some(&at) = latest.get(&step.actor)
-                && !(step.accesses.is_empty() && !step.barrier)
+                && (!step.accesses.is_empty() || step.barrier)
             {
                 events[at].accesses.extend(step.accesses.iter().cloned());
                 events[at].everything |= step.barrier;

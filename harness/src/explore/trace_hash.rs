@@ -17,21 +17,12 @@ pub struct TraceHash(Sha256);
 impl TraceHash {
     /// Appends a run.
     pub fn add(&mut self, run: &Run) {
-        self.0.update((run.steps.len() as u64).to_le_bytes());
-        for step in &run.steps {
-            self.0.update(step.actor.0.to_le_bytes());
-            self.0.update(step.task.to_le_bytes());
-            self.text(step.op.name());
-            for path in [&step.path, &step.path2] {
-                self.0.update([u8::from(path.is_some())]);
-                self.text(path.as_deref().unwrap_or_default());
-            }
-            self.0.update((step.flags.len() as u64).to_le_bytes());
-            step.flags.iter().for_each(|flag| self.text(flag));
-            self.0.update(step.ret.to_le_bytes());
-            self.0.update([u8::from(step.bytes.is_some())]);
-            self.0.update(step.bytes.unwrap_or_default());
-        }
+        self.0.update(encode(run));
+    }
+
+    /// Appends what [`encode`] gave.
+    pub(crate) fn add_encoded(&mut self, encoded: &[u8]) {
+        self.0.update(encoded);
     }
 
     /// The hash of what was appended so far, in hex.
@@ -42,9 +33,30 @@ impl TraceHash {
             hex
         })
     }
+}
 
-    fn text(&mut self, text: &str) {
-        self.0.update((text.len() as u64).to_le_bytes());
-        self.0.update(text);
+/// The bytes of a run that are hashed.
+pub(crate) fn encode(run: &Run) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend((run.steps.len() as u64).to_le_bytes());
+    for step in &run.steps {
+        bytes.extend(step.actor.0.to_le_bytes());
+        bytes.extend(step.task.to_le_bytes());
+        text(&mut bytes, step.op.name());
+        for path in [&step.path, &step.path2] {
+            bytes.push(u8::from(path.is_some()));
+            text(&mut bytes, path.as_deref().unwrap_or_default());
+        }
+        bytes.extend((step.flags.len() as u64).to_le_bytes());
+        step.flags.iter().for_each(|flag| text(&mut bytes, flag));
+        bytes.extend(step.ret.to_le_bytes());
+        bytes.push(u8::from(step.bytes.is_some()));
+        bytes.extend(step.bytes.unwrap_or_default());
     }
+    bytes
+}
+
+fn text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend((text.len() as u64).to_le_bytes());
+    bytes.extend(text.as_bytes());
 }

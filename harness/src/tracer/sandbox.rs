@@ -29,7 +29,7 @@ pub(super) const RESULTS: &str = "/noclobber/results";
 
 /// Something of the kernel's that is needed and not allowed here.
 #[derive(Debug, thiserror::Error)]
-pub enum SandboxError {
+pub(super) enum SandboxError {
     /// Neither root nor user namespaces.
     #[error(
         "cannot make a private PID and mount namespace ({0}): this needs CAP_SYS_ADMIN or unprivileged user \

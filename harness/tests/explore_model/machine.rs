@@ -19,6 +19,8 @@ struct Actor {
     at: usize,
     /// What was read so far, mixed together.
     seen: u64,
+    /// What was read last.
+    value: u64,
     ended: bool,
     /// When the instruction at `at` was reached.
     since: u64,
@@ -53,7 +55,7 @@ fn mix(a: u64, b: u64) -> u64 {
 
 impl Machine {
     pub fn new(model: &Model) -> Self {
-        let actor = Actor { at: 0, seen: 0, ended: false, since: 0, temp: None, temps: 0 };
+        let actor = Actor { at: 0, seen: 0, value: 0, ended: false, since: 0, temp: None, temps: 0 };
         let mut machine = Machine {
             programs: model.programs.clone(),
             weaken: model.weaken,
@@ -76,8 +78,13 @@ impl Machine {
 
     /// Passes what makes no step, and ends an actor that has nothing left to do.
     fn settle(&mut self, a: usize) {
-        while let Some(I::ExitIfOdd) = self.next(a) {
-            self.actors[a].at = if self.actors[a].seen % 2 == 1 { usize::MAX } else { self.actors[a].at + 1 };
+        while let Some(test @ (I::ExitIfOdd | I::ExitUnless(_))) = self.next(a) {
+            let actor = &mut self.actors[a];
+            let ends = match test {
+                I::ExitUnless(value) => actor.value != value,
+                _ => actor.seen % 2 == 1,
+            };
+            actor.at = if ends { usize::MAX } else { actor.at + 1 };
         }
         if self.next(a).is_none() && self.locks.of(a).is_empty() {
             self.actors[a].ended = true;
@@ -216,6 +223,7 @@ impl Machine {
             I::Read(n) => {
                 let value = self.content[&n];
                 self.actors[a].seen = mix(seen, value);
+                self.actors[a].value = value;
                 (Op::Read, value as i64 & 0xffff, format!("#{n}"), vec![access(Object::Content(Inode(n)), Mode::Read)])
             }
             I::Write(n) | I::Truncate(n) | I::Append(n) => {
@@ -236,6 +244,7 @@ impl Machine {
                     self.content[inode]
                 });
                 self.actors[a].seen = mix(seen, value.unwrap_or(99));
+                self.actors[a].value = value.unwrap_or(99);
                 (Op::Read, value.map_or(-2, |v| v as i64 & 0xffff), format!("f{n}"), touched)
             }
             I::WriteTemp => {
@@ -261,7 +270,7 @@ impl Machine {
                     end = or_end;
                     (Op::Create, -17, format!("f{n}"), vec![access(entry(n), Mode::Read)])
                 } else {
-                    let inode = 2000 * who + self.actors[a].at as u64;
+                    let inode = 1000 * who + 500 + self.actors[a].at as u64;
                     self.names.insert(n, inode);
                     self.content.insert(inode, inode);
                     let touched = vec![access(entry(n), Mode::Write), access(Object::Listing(DIR), Mode::Add)];
@@ -307,7 +316,7 @@ impl Machine {
                 (Op::Receive, ret, "pipe".into(), vec![Access { sync, ..access(Object::Channel(n), Mode::Write) }])
             }
             I::Sleep(_) => (Op::Sleep, 0, "sleep".to_owned(), Vec::new()),
-            I::ExitIfOdd => unreachable!("makes no step"),
+            I::ExitIfOdd | I::ExitUnless(_) => unreachable!("makes no step"),
         };
         if self.weaken == Weaken::NoSync {
             accesses.iter_mut().for_each(|a| a.sync = None);

@@ -64,6 +64,8 @@ pub enum I {
     Sleep(u64),
     /// No step: ends the actor when the value read last is odd.
     ExitIfOdd,
+    /// No step: ends the actor unless the last value read is this one.
+    ExitUnless(u64),
 }
 
 /// How the model is made worse, to see that tests notice.

@@ -35,7 +35,7 @@ pub fn search_seeing(model: &Model, search: &Search, see: &mut dyn FnMut(&Run)) 
     let (mut classes, mut outcomes, mut infeasible) = (BTreeSet::new(), BTreeSet::new(), 0);
     while let Some(plan) = explorer.next_plan() {
         let run = model.run(&plan).expect("the model keeps control");
-        explorer.observe(&plan, &run).expect("the model is deterministic");
+        explorer.observe(&run).expect("the model is deterministic");
         if let Ended::Done | Ended::Deadlock(_) = run.ended {
             classes.insert(class_key(&run).expect("choices and steps correspond"));
             outcomes.insert(brute::outcome(&run.outcome));

@@ -27,9 +27,14 @@ pub(crate) struct Pct {
 impl Pct {
     pub(crate) fn new(seed: u64, depth: u32, length: u64) -> Self {
         let mut rng = Rng::new(seed, 3);
-        let points = u64::from(depth.saturating_sub(1));
-        // Points may coincide, as in the paper; the later number (the higher priority) then stands.
-        let change = (1..=points).map(|low| (rng.below(length.max(1)), low)).collect();
+        let length = length.max(1);
+        let wanted = usize::try_from(u64::from(depth.saturating_sub(1)).min(length)).unwrap_or(usize::MAX);
+        let mut change = BTreeMap::new();
+        while change.len() < wanted {
+            // After the p-th step, p in 1..=k, distinct: coinciding points would waste one.
+            let low = change.len() as u64 + 1;
+            change.entry(1 + rng.below(length)).or_insert(low);
+        }
         Pct { rng, priority: BTreeMap::new(), change, changed: None }
     }
 }

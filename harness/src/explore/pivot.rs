@@ -1,0 +1,74 @@
+//! The two steps whose order decides.
+
+use super::{
+    races::{Race, races},
+    system::{Lost, System},
+    trace::Trace,
+};
+use crate::world::{Choice, Plan, Policy, Run};
+
+/// What makes the difference between a failing schedule and a passing one.
+#[derive(Clone, Debug)]
+pub struct Pivot {
+    /// The two steps of the failing run (indices into [`Run::steps`], the earlier first); `None` when no single reversal
+    /// makes it pass.
+    pub steps: Option<(usize, usize)>,
+    /// The run with these two steps reversed; without them, the nearest passing run: the one that follows the failing
+    /// schedule for longest. `None` when none was found.
+    pub passing: Option<Run>,
+    /// Runs made.
+    pub runs: u64,
+}
+
+/// Looks for the pivot of a shrunk failing run with at most `max_runs` runs: the first race (steps n < m of different
+/// actors, dependent, nothing ordered between them) such that the run with m before n, and the rest by choice 0,
+/// passes. `template` says how to run (environment, recording), `passes` judges.
+///
+/// # Errors
+/// [`Lost`] when the engine lost control.
+pub fn pivot(
+    system: &mut dyn System,
+    failing: &Run,
+    template: &Plan,
+    max_runs: u64,
+    passes: &mut dyn FnMut(&Run) -> bool,
+) -> Result<Pivot, Lost> {
+    let mut runs = 0;
+    let mut passing = |prefix: Vec<Choice>, lenient: bool| -> Result<Option<Run>, Lost> {
+        if runs >= max_runs {
+            return Ok(None);
+        }
+        runs += 1;
+        let plan = Plan { prefix, lenient, then: Policy::Stay, sleep: Vec::new(), ..template.clone() };
+        let run = system.run(&plan)?;
+        Ok((run.outcome.is_some() && passes(&run)).then_some(run))
+    };
+    // A run whose choices and steps do not correspond has no races to speak of.
+    if let Ok(trace) = Trace::new(failing) {
+        let mut found: Vec<Race> = races(&trace, &[], false, 0);
+        found.sort_by_key(|race| (race.first, race.second));
+        for race in &found {
+            let Some(second) = race.second else { continue };
+            if let Some(run) = passing(reversed(&trace, race, second), false)? {
+                let steps = Some((trace.events[race.first].step, trace.events[second].step));
+                return Ok(Pivot { steps, passing: Some(run), runs });
+            }
+        }
+    }
+    let mut nearest = None;
+    for length in (0..failing.choices.len()).rev() {
+        nearest = passing(failing.choices[..length].to_vec(), true)?;
+        if nearest.is_some() {
+            break;
+        }
+    }
+    Ok(Pivot { steps: None, passing: nearest, runs })
+}
+
+/// The choices that make the later step come first: those before the earlier step, then what the later step needs of
+/// what lies between, then the later step, then the earlier one.
+fn reversed(trace: &Trace, race: &Race, second: usize) -> Vec<Choice> {
+    let needed = race.kept.iter().filter(|e| trace.before(**e, second));
+    let order = (0..race.first).chain(needed.copied()).chain([second]);
+    order.map(|e| trace.events[e].choice).collect()
+}
