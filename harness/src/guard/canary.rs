@@ -33,7 +33,7 @@ pub(super) fn sing() -> Result<(), String> {
         if counted(&run).as_deref() == Some("1\n") {
             return Ok(());
         }
-        explorer.observe(&plan, &run).map_err(|e| e.to_string())?;
+        explorer.observe(&run).map_err(|e| e.to_string())?;
     }
     Err(format!("control is not working: the built-in race was not found in {BUDGET} schedules"))
 }

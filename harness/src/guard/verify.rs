@@ -84,7 +84,7 @@ impl<'a> Hunt<'a> {
                 first = false;
                 self.check_first(&plan, &run)?;
             }
-            let seen = explorer.observe(&plan, &run);
+            let seen = explorer.observe(&run);
             self.learn(&run);
             if let Err(unrepeatable) = seen {
                 self.lose(format!("the same prefix of a schedule did something else: {unrepeatable}"));
