@@ -118,3 +118,19 @@ fn a_failed_attempt_counts_unless_it_was_tried_again() {
     let waits = format!("AAABB{}{}{}", "A".repeat(8), "B".repeat(10), "A".repeat(11));
     assert_eq!(short(&judge(&scenario(2), &mut programs, &waits)), 'i');
 }
+
+#[test]
+fn a_worker_that_gives_up_beside_operations_is_worker_failed() {
+    let once = acts([
+        vec![Act::OpenAppend("lock".into()), Act::TryLock("lock".into())],
+        vec![Act::Exit(std::sync::Arc::new(|mind| i32::from(mind.failed)))],
+        vec![Act::SkipIf(9, std::sync::Arc::new(|mind| mind.failed))],
+        bare(),
+        vec![Act::Unlock("lock".into()), Act::Close("lock".into())],
+    ]);
+    let twice = || acts([step(), step()]);
+    let mut programs = programs(&[("q", ""), ("lock", "")], [twice(), twice(), once]);
+    let alternating =
+        format!("{}CCCC{}{}{}{}", "A".repeat(4), "A".repeat(7), "B".repeat(11), "A".repeat(11), "B".repeat(11));
+    assert_eq!(short(&judge(&scenario(3), &mut programs, &alternating)), 'f');
+}

@@ -77,9 +77,10 @@ impl Operations {
         operations
     }
 
-    /// Whether the run is equivalent to a serial order of its operations.
-    pub(super) fn serializable(&self, steps: &[Step]) -> Serializable {
-        let retried = self.retried(steps);
+    /// Whether the run, but for these workers, is equivalent to a serial order of its operations.
+    pub(super) fn serializable(&self, steps: &[Step], without: &BTreeSet<usize>) -> Serializable {
+        let mut retried = self.retried(steps);
+        retried.extend((0..steps.len()).filter(|number| without.contains(&usize::from(steps[*number].actor.0))));
         let (graph, evidence) = self.graph(steps, &retried);
         let Some(cycle) = graph.cycle() else { return Serializable::Yes };
         if !self.marked {
