@@ -68,6 +68,13 @@ fn a_replacement_without_a_read_of_its_own_stays_with_the_old_read() {
 }
 
 #[test]
+fn opening_again_only_to_write_is_no_new_operation() {
+    let adds = |from| acts([bare(), append("q", compute(from))]);
+    let mut programs = programs(&[("q", "x")], [adds(grow("q")), bare()]);
+    assert_eq!(short(&judge(&scenario(2), &mut programs, &format!("{}{}", "A".repeat(7), "B".repeat(7)))), 's');
+}
+
+#[test]
 fn an_early_read_goes_with_the_operation_that_used_it() {
     // A's second operation reads before it locks.
     let second = acts([read("q"), locked("lock", replace("q", "q.tmp", compute(grow("q"))))]);
