@@ -68,6 +68,13 @@ fn a_replacement_without_a_read_of_its_own_stays_with_the_old_read() {
 }
 
 #[test]
+fn opening_again_only_to_write_is_no_new_operation() {
+    let adds = |from| acts([bare(), append("q", compute(from))]);
+    let mut programs = programs(&[("q", "x")], [adds(grow("q")), bare()]);
+    assert_eq!(short(&judge(&scenario(2), &mut programs, &format!("{}{}", "A".repeat(7), "B".repeat(7)))), 's');
+}
+
+#[test]
 fn an_early_read_goes_with_the_operation_that_used_it() {
     // A's second operation reads before it locks.
     let second = acts([read("q"), locked("lock", replace("q", "q.tmp", compute(grow("q"))))]);
@@ -117,4 +124,20 @@ fn a_failed_attempt_counts_unless_it_was_tried_again() {
     programs.workers = vec![acts([step(), step()]), acts([again, step()])];
     let waits = format!("AAABB{}{}{}", "A".repeat(8), "B".repeat(10), "A".repeat(11));
     assert_eq!(short(&judge(&scenario(2), &mut programs, &waits)), 'i');
+}
+
+#[test]
+fn a_worker_that_gives_up_beside_operations_is_worker_failed() {
+    let once = acts([
+        vec![Act::OpenAppend("lock".into()), Act::TryLock("lock".into())],
+        vec![Act::Exit(std::sync::Arc::new(|mind| i32::from(mind.failed)))],
+        vec![Act::SkipIf(9, std::sync::Arc::new(|mind| mind.failed))],
+        bare(),
+        vec![Act::Unlock("lock".into()), Act::Close("lock".into())],
+    ]);
+    let twice = || acts([step(), step()]);
+    let mut programs = programs(&[("q", ""), ("lock", "")], [twice(), twice(), once]);
+    let alternating =
+        format!("{}CCCC{}{}{}{}", "A".repeat(4), "A".repeat(7), "B".repeat(11), "A".repeat(11), "B".repeat(11));
+    assert_eq!(short(&judge(&scenario(3), &mut programs, &alternating)), 'f');
 }

@@ -257,6 +257,50 @@ fn a_worker_that_gives_up_is_worker_failed_unless_its_exit_allows_it() {
 }
 
 #[test]
+fn when_everybody_gives_up_the_initial_world_is_the_reference() {
+    let gives_up = || vec![Act::Open("busy".into()), Act::Exit(std::sync::Arc::new(|mind| i32::from(!mind.failed)))];
+    let mut programs = programs(&[("q", "[]")], [gives_up(), gives_up()]);
+    let mut scenario = scenario(2);
+    scenario.oracle.serial = Serial::Workers;
+    let mut run = programs.run("");
+    run.outcome.as_mut().unwrap().actors.iter_mut().for_each(|end| end.exit = Some(1));
+    let mut judge = Judge::new(&scenario, programs.initial.clone()).unwrap();
+    let judgement = judge.judge(&run, &mut programs).unwrap();
+    let Accusation::WorkerFailed { workers, .. } = wrong(&judgement) else { panic!("{judgement:?}") };
+    assert_eq!(workers.len(), 2);
+}
+
+#[test]
+fn a_killed_worker_counts_as_run_or_not_run() {
+    let mut programs = programs(&[("q", "[]")], [adds("q"), adds("q")]);
+    let mut scenario = scenario(2);
+    scenario.oracle.serial = Serial::Workers;
+    for (left, is_right) in [("[1]", true), ("[0,1]", true), ("[1,0]", true), ("[0]", false), ("[]", false)] {
+        let mut run = programs.run("");
+        let outcome = run.outcome.as_mut().unwrap();
+        outcome.files.insert("q".into(), file(left));
+        (outcome.actors[0].exit, outcome.actors[0].signal) = (None, Some(9));
+        outcome.actors[0].ended_by = Some("kill".into());
+        let mut judge = Judge::new(&scenario, programs.initial.clone()).unwrap();
+        assert_eq!(right(&judge.judge(&run, &mut programs).unwrap()), is_right, "{left}");
+    }
+}
+
+#[test]
+fn an_idle_workers_exit_is_not_compared() {
+    let mut programs = programs(&[("q", "[]")], [adds("q"), read("q")]);
+    let mut scenario = scenario(2);
+    scenario.oracle.serial = Serial::Workers;
+    for (ended_by, is_right) in [(Some("idle"), true), (None, false)] {
+        let mut run = programs.run("");
+        let end = &mut run.outcome.as_mut().unwrap().actors[1];
+        (end.exit, end.signal, end.ended_by) = (None, Some(15), ended_by.map(str::to_owned));
+        let mut judge = Judge::new(&scenario, programs.initial.clone()).unwrap();
+        assert_eq!(right(&judge.judge(&run, &mut programs).unwrap()), is_right, "{ended_by:?}");
+    }
+}
+
+#[test]
 fn files_of_failed_workers_are_left_behind_unless_somebody_opened_them() {
     let fails = acts([
         vec![Act::Exclusive("lock".into()), Act::SkipIf(3, std::sync::Arc::new(|mind| !mind.failed))],
@@ -273,6 +317,8 @@ fn files_of_failed_workers_are_left_behind_unless_somebody_opened_them() {
     let mut judge = Judge::new(&scenario, programs.initial.clone()).unwrap();
     let judgement = judge.judge(&run, &mut programs).unwrap();
     assert!(matches!(wrong(&judgement), Accusation::WorkerFailed { .. }), "{judgement:?}");
+    let Judgement::Wrong(told) = &judgement else { unreachable!() };
+    assert!(told.warnings.iter().any(|warning| warning.text == "left behind: b.tmp"), "{told:?}");
     // A file of a worker that did not fail is a difference.
     let mut odd = run.clone();
     odd.outcome.as_mut().unwrap().files.insert("c.tmp".into(), file(""));
@@ -481,6 +527,11 @@ fn an_environment_that_changes_names_or_steps_masks_nothing() {
         let mut run = programs.run("");
         run.outcome.as_mut().unwrap().files.insert("stamp".into(), file("a b c d 9"));
         let mut judge = Judge::new(&scenario, programs.initial.clone()).unwrap();
-        assert_eq!(right(&judge.judge(&run, &mut programs).unwrap()), is_right, "{extra}");
+        let judgement = judge.judge(&run, &mut programs).unwrap();
+        assert_eq!(right(&judgement), is_right, "{extra}");
+        if let Judgement::Wrong(wrong) = judgement {
+            let warning = "nothing is masked as environment: A makes other steps in another environment";
+            assert_eq!(wrong.warnings[0].text, warning);
+        }
     }
 }

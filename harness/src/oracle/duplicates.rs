@@ -184,6 +184,8 @@ pub(super) fn own_files(run: &Run, outcome: &Outcome) -> BTreeMap<usize, Vec<Str
 fn known_ids(history: &History, id: &str) -> BTreeSet<String> {
     let versions = history.versions.values().flatten().filter_map(|version| version.bytes.as_deref());
     versions
+        // Only documents: a long log would be read once for each of its lines.
+        .filter(|bytes| matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'[')))
         .flat_map(|bytes| items(bytes, id))
         .filter_map(|item| match item {
             Item::Id(id) => Some(id),

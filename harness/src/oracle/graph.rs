@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::world::{Access, Object, Step};
+use crate::world::{Access, Mode, Object, Step};
 
 /// A conflict graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,19 +55,35 @@ impl Graph {
         (order.len() == self.edges.len()).then_some(order)
     }
 
-    /// The nodes of one cycle, if there is one: what is left after peeling off everything that lies on none.
+    /// What is left after removing, again and again, nodes that nothing leads to.
+    fn not_peeled(&self) -> BTreeSet<usize> {
+        let mut incoming = vec![0usize; self.edges.len()];
+        self.edges.iter().flatten().for_each(|to| incoming[*to] += 1);
+        let mut ready: Vec<usize> = (0..incoming.len()).filter(|node| incoming[*node] == 0).collect();
+        let mut left: BTreeSet<usize> = (0..incoming.len()).collect();
+        while let Some(node) = ready.pop() {
+            left.remove(&node);
+            for to in &self.edges[node] {
+                incoming[*to] -= 1;
+                if incoming[*to] == 0 {
+                    ready.push(*to);
+                }
+            }
+        }
+        left
+    }
+
+    /// The nodes of one cycle, if there is one, of two nodes where possible. What is left after peeling off everything
+    /// that lies on no cycle leads to one.
     pub(super) fn cycle(&self) -> Option<Vec<usize>> {
-        let mut left: BTreeSet<usize> = (0..self.edges.len()).collect();
-        loop {
-            let before = left.len();
-            let lies_between = |node: &usize| {
-                self.edges[*node].iter().any(|to| left.contains(to))
-                    && left.iter().any(|from| self.edges[*from].contains(node))
-            };
-            let kept: BTreeSet<usize> = left.iter().copied().filter(lies_between).collect();
-            left = kept;
-            if left.len() == before {
-                break;
+        let mut reversed = Graph::new(self.edges.len());
+        for (from, targets) in self.edges.iter().enumerate() {
+            targets.iter().for_each(|to| reversed.add(*to, from));
+        }
+        let left: BTreeSet<usize> = &self.not_peeled() & &reversed.not_peeled();
+        for from in &left {
+            if let Some(to) = self.edges[*from].iter().find(|to| self.edges[**to].contains(from)) {
+                return Some(vec![*from, *to]);
             }
         }
         let mut path = vec![*left.first()?];
@@ -82,45 +98,79 @@ impl Graph {
 }
 
 /// Collects steps, each given to a node, and draws the edges between nodes that conflict.
+///
+/// Edges that follow from others are left out: whatever came before the last write of an object is ordered before
+/// later steps through that write. So a long run stays cheap, and cycles and orders are the same. Record locks with
+/// ranges, and accesses whose conflicts are filtered, do not chain like that and keep every pair.
 #[derive(Debug)]
 pub(super) struct Builder {
     graph: Graph,
-    /// For each object: which node touched it how, and where first.
-    seen: BTreeMap<Object, Vec<(usize, Access)>>,
+    chained: BTreeMap<Object, Frontier>,
+    unchained: BTreeMap<Object, Vec<(usize, usize, Access)>>,
     /// The first pair of steps behind each edge.
     evidence: BTreeMap<(usize, usize), Edge>,
-    /// Where each node first touched an object in this way.
-    at: BTreeMap<(Object, usize), usize>,
+}
+
+/// The accesses of an object that later ones still have to be ordered after: node -> its last step.
+#[derive(Debug, Default)]
+struct Frontier {
+    write: BTreeMap<usize, usize>,
+    reads: BTreeMap<usize, usize>,
+    adds: BTreeMap<usize, usize>,
 }
 
 impl Builder {
     /// For that many nodes.
     pub(super) fn new(nodes: usize) -> Builder {
-        Builder { graph: Graph::new(nodes), seen: BTreeMap::new(), evidence: BTreeMap::new(), at: BTreeMap::new() }
+        Builder {
+            graph: Graph::new(nodes),
+            chained: BTreeMap::new(),
+            unchained: BTreeMap::new(),
+            evidence: BTreeMap::new(),
+        }
     }
 
-    /// Adds the next step of the trace, by what it touched, to a node. `meets` decides whether a conflict with an
-    /// earlier access counts. Fair time's order (`Step::barrier`) is no conflict: a wake-up carries no data.
-    pub(super) fn step(
-        &mut self,
-        number: usize,
-        node: usize,
-        accesses: &[Access],
-        meets: impl Fn(&Access, &Access) -> bool,
-    ) {
+    /// Adds the next step of the trace, by what it touched, to a node. Fair time's order (`Step::barrier`) is no
+    /// conflict: a wake-up carries no data.
+    pub(super) fn step(&mut self, number: usize, node: usize, accesses: &[Access]) {
         for access in accesses {
-            let seen = self.seen.entry(access.object.clone()).or_default();
-            for (other, earlier) in seen.iter() {
-                if *other != node && earlier.conflicts(access) && meets(earlier, access) {
-                    self.graph.add(*other, node);
-                    let from_step = self.at.get(&(access.object.clone(), *other)).copied().unwrap_or(0);
-                    self.evidence.entry((*other, node)).or_insert(Edge { from_step, to_step: number });
+            let mut earlier: Vec<(usize, usize)> = Vec::new();
+            if access.range.is_some() || matches!(access.object, Object::Record(_)) {
+                let seen = self.unchained.entry(access.object.clone()).or_default();
+                earlier
+                    .extend(seen.iter().filter(|(_, _, e)| e.conflicts(access)).map(|(node, step, _)| (*node, *step)));
+                if !seen.iter().any(|(other, _, e)| *other == node && e == access) {
+                    seen.push((node, number, access.clone()));
+                }
+            } else {
+                let Frontier { write, reads, adds } = self.chained.entry(access.object.clone()).or_default();
+                let (met, own): (Vec<&BTreeMap<usize, usize>>, _) = match access.mode {
+                    Mode::Write => (vec![write, reads, adds], None),
+                    Mode::Read => (vec![write, adds], Some(true)),
+                    Mode::Add => (vec![write, reads], Some(false)),
+                };
+                earlier.extend(met.into_iter().flatten().map(|(node, step)| (*node, *step)));
+                match own {
+                    Some(true) => drop(reads.insert(node, number)),
+                    Some(false) => drop(adds.insert(node, number)),
+                    None => {
+                        *write = BTreeMap::from([(node, number)]);
+                        reads.clear();
+                        adds.clear();
+                    }
                 }
             }
-            if !seen.iter().any(|(other, earlier)| *other == node && earlier == access) {
-                seen.push((node, access.clone()));
+            for (other, from_step) in earlier {
+                self.edge(other, from_step, node, number);
             }
-            self.at.insert((access.object.clone(), node), number);
+        }
+    }
+
+    /// Adds an edge with the steps behind it.
+    pub(super) fn edge(&mut self, from: usize, from_step: usize, to: usize, to_step: usize) {
+        if from != to {
+            self.graph.add(from, to);
+            self.evidence.entry((from, to)).or_insert(Edge { from_step, to_step });
         }
     }
 
@@ -141,7 +191,7 @@ pub(super) fn of_workers(steps: &[Step], workers: usize) -> Graph {
     for (number, step) in steps.iter().enumerate() {
         let node = usize::from(step.actor.0);
         if node < workers {
-            builder.step(number, node, &step.accesses, |_, _| true);
+            builder.step(number, node, &step.accesses);
         }
     }
     builder.finish().0

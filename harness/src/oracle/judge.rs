@@ -6,12 +6,13 @@ use super::{
     conserve::ConserveJudge,
     ending,
     error::OracleError,
+    failures::{failed, failed_workers, worker_failed},
     history::History,
     judgement::{Accusation, Judgement, Wrong},
     outcome::ending_text,
     reference::SerialRunner,
     rules::Rules,
-    serial::{MAX_ORDERS, SerialJudge, SerialVerdict, failed, failed_workers, worker_failed},
+    serial::{MAX_ORDERS, SerialJudge, SerialVerdict},
 };
 use crate::{
     scenario::{Scenario, Serial},
@@ -124,7 +125,10 @@ impl Judge {
         } else {
             match self.serial.judge(&self.scenario, run, outcome, runner)? {
                 SerialVerdict::Right(notes) => warnings = notes,
-                SerialVerdict::Wrong(accusation) => accusations.push(accusation),
+                SerialVerdict::Wrong(accusation, notes) => {
+                    accusations.push(accusation);
+                    warnings = notes;
+                }
                 SerialVerdict::Unknown(reason) => unknown = Some(reason),
                 SerialVerdict::Abstains => {}
             }

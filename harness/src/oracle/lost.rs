@@ -9,6 +9,9 @@ use super::{
     json,
 };
 
+/// Versions further back than this are not looked at for what one version overwrote.
+const FURTHEST: usize = 64;
+
 /// A lost update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostUpdate {
@@ -78,7 +81,7 @@ fn replaced(
     let Some(read) = versions.get(base.0) else { return Vec::new() };
     let id = holdings.id;
     let mut out = Vec::new();
-    for over in base.0 + 1..at {
+    for over in (base.0 + 1).max(at.saturating_sub(FURTHEST))..at {
         let version = &versions[over];
         let (Some(loser), Some(bytes)) = (version.by, &version.bytes) else { continue };
         let whole = version.published || json::parse(bytes).is_some();

@@ -24,6 +24,7 @@ mod digest;
 mod duplicates;
 mod ending;
 mod error;
+mod failures;
 mod graph;
 mod history;
 mod items;

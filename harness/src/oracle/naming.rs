@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use super::{
     Case,
     duplicates::{Duplicate, duplicates, own_files},
+    failures::failed_workers,
     history::{History, Reading},
     judge::last_lines,
     judgement::{Accusation, Wrong},
     locks::LockTrace,
     lost::{LostUpdate, lost_updates},
     outcome::ending,
-    serial::failed_workers,
     story,
     torn::torn_readings,
 };

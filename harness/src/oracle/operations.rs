@@ -77,9 +77,10 @@ impl Operations {
         operations
     }
 
-    /// Whether the run is equivalent to a serial order of its operations.
-    pub(super) fn serializable(&self, steps: &[Step]) -> Serializable {
-        let retried = self.retried(steps);
+    /// Whether the run, but for these workers, is equivalent to a serial order of its operations.
+    pub(super) fn serializable(&self, steps: &[Step], without: &BTreeSet<usize>) -> Serializable {
+        let mut retried = self.retried(steps);
+        retried.extend((0..steps.len()).filter(|number| without.contains(&usize::from(steps[*number].actor.0))));
         let (graph, evidence) = self.graph(steps, &retried);
         let Some(cycle) = graph.cycle() else { return Serializable::Yes };
         if !self.marked {
@@ -102,18 +103,25 @@ impl Operations {
         for pair in self.owner.windows(2).enumerate().filter(|(_, pair)| pair[0].0 == pair[1].0) {
             builder.ordered(pair.0, pair.0 + 1);
         }
+        let mut locks: Vec<(usize, usize, &Access)> = Vec::new();
         for (number, step) in steps.iter().enumerate() {
             let Some(node) = self.node[number] else { continue };
             if left_out.contains(&number) || is_marker(step) {
                 continue;
             }
-            let mut accesses = step.accesses.clone();
+            let (lock, plain): (Vec<&Access>, Vec<&Access>) = step.accesses.iter().partition(|a| is_lock(&a.object));
+            builder.step(number, node, &plain.into_iter().cloned().collect::<Vec<_>>());
             // A successful attempt first looked at the lock; what it learnt is only that it could have it.
-            if !step.failed() && accesses.iter().any(|a| is_lock(&a.object) && a.mode != Mode::Read) {
-                accesses.retain(|a| !is_lock(&a.object) || a.mode != Mode::Read);
+            let took = !step.failed() && lock.iter().any(|access| access.mode != Mode::Read);
+            for access in lock.into_iter().filter(|access| !took || access.mode != Mode::Read) {
+                for (other, from_step, earlier) in &locks {
+                    let carries_data = earlier.mode == Mode::Read || access.mode == Mode::Read;
+                    if carries_data && earlier.conflicts(access) {
+                        builder.edge(*other, *from_step, node, number);
+                    }
+                }
+                locks.push((node, number, access));
             }
-            let meets = |a: &Access, b: &Access| !is_lock(&a.object) || a.mode == Mode::Read || b.mode == Mode::Read;
-            builder.step(number, node, &accesses, meets);
         }
         builder.finish()
     }

@@ -14,30 +14,29 @@ use super::{
     compare::same_content,
     digest::outcome_digest,
     error::OracleError,
+    failures::{Attempt, attempts, failed_workers, killed_workers, left_behind, worker_failed},
     graph,
     judgement::{Accusation, note},
     mask::Mask,
     operations::{Operations, Serializable, is_marker},
     orders::Precedence,
-    outcome::{Comparison, ending_text, idle, killed},
+    outcome::Comparison,
     reference::{References, SerialRunner, actor},
     rules::{Rules, STATE},
 };
 use crate::{
     scenario::{Scenario, Serial},
-    world::{ActorEnd, Op, Outcome, Run, Step, Warning},
+    world::{Outcome, Run, Step, Warning},
 };
 
 /// At most so many orders of one set of workers are run.
 pub(super) const MAX_ORDERS: usize = 120;
-/// With more failed or killed workers than this, only none or all of them are left out.
-const MAX_SUBSETS: usize = 4;
 
 /// What the serial judge says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SerialVerdict {
     Right(Vec<Warning>),
-    Wrong(Accusation),
+    Wrong(Accusation, Vec<Warning>),
     Unknown(String),
     /// Too many orders to try them all; other judges decide.
     Abstains,
@@ -58,21 +57,31 @@ pub(super) struct SerialJudge {
 #[derive(Clone, Debug)]
 enum Whole {
     Fits(SerialVerdict),
-    /// The nearest order and the differences from it; `true`: every order was tried.
+    /// The nearest order and the differences from it; `all`: every order was tried.
     None {
         nearest: Option<Vec<usize>>,
         differences: Vec<String>,
         all: bool,
         heavy: Option<String>,
+        warnings: Vec<Warning>,
     },
 }
 
-/// One way to look at failed and killed workers.
-struct Attempt {
-    participants: BTreeSet<usize>,
-    loose: BTreeSet<usize>,
-    /// Failed workers are treated leniently: the result is `worker-failed`.
-    lenient: bool,
+/// The search for an order that gives one outcome.
+struct Search<'a> {
+    names: Vec<&'a str>,
+    outcome: &'a Outcome,
+    /// Files that failed and killed workers may have left behind.
+    left_behind: BTreeSet<String>,
+    /// The number of differences from the nearest order, the order, and what differs.
+    fewest: usize,
+    nearest: Option<Vec<usize>>,
+    differences: Vec<String>,
+    /// Every order was tried.
+    all: bool,
+    /// A content that fits only where most of it is masked.
+    heavy: Option<String>,
+    warnings: BTreeSet<String>,
 }
 
 impl SerialJudge {
@@ -124,9 +133,9 @@ impl SerialJudge {
                 found
             }
         };
-        let (nearest, differences, all, heavy) = match whole {
+        let (nearest, differences, all, heavy, warnings) = match whole {
             Whole::Fits(verdict) => return Ok(verdict),
-            Whole::None { nearest, differences, all, heavy } => (nearest, differences, all, heavy),
+            Whole::None { nearest, differences, all, heavy, warnings } => (nearest, differences, all, heavy, warnings),
         };
         let everyone: BTreeSet<usize> = (0..scenario.workers.len()).collect();
         let feasible = !self.references.feasible(&everyone).is_empty();
@@ -162,7 +171,7 @@ impl SerialJudge {
             });
         }
         let nearest = nearest.map(|order| order.into_iter().map(actor).collect());
-        Ok(SerialVerdict::Wrong(Accusation::Serial { nearest, differences, cycle }))
+        Ok(SerialVerdict::Wrong(Accusation::Serial { nearest, differences, cycle }, warnings))
     }
 
     /// Tries orders of whole workers.
@@ -173,82 +182,98 @@ impl SerialJudge {
         outcome: &Outcome,
         runner: &mut dyn SerialRunner,
     ) -> Result<Whole, OracleError> {
-        let failed = failed_workers(scenario, outcome);
-        let left_behind = left_behind(&run.steps, outcome, &failed);
-        let names: Vec<&str> = scenario.workers.iter().map(|worker| worker.name.as_str()).collect();
-        let mut result = Whole::None { nearest: None, differences: Vec::new(), all: true, heavy: None };
-        let mut fewest = usize::MAX;
-        for attempt in attempts(scenario.workers.len(), &failed, &killed_workers(outcome)) {
-            let behind = if attempt.lenient { &left_behind } else { &BTreeSet::new() };
+        let (failed, killed) = (failed_workers(scenario, outcome), killed_workers(outcome));
+        let mut search = Search {
+            names: scenario.workers.iter().map(|worker| worker.name.as_str()).collect(),
+            outcome,
+            left_behind: BTreeSet::new(),
+            fewest: usize::MAX,
+            nearest: None,
+            differences: Vec::new(),
+            all: true,
+            heavy: None,
+            warnings: BTreeSet::new(),
+        };
+        for attempt in attempts(scenario.workers.len(), &failed, &killed) {
+            search.left_behind = left_behind(&run.steps, outcome, &attempt.loose);
             let orders = self.orders(&run.steps, &attempt.participants, scenario.workers.len());
             let mut budget = MAX_ORDERS.saturating_sub(self.references.tried(&attempt.participants));
             for masked in [false, true] {
                 for order in &orders {
                     if !self.references.knows(order) {
                         if budget == 0 {
-                            if let Whole::None { all, .. } = &mut result {
-                                *all = false;
-                            }
+                            search.all = false;
                             continue;
                         }
                         budget -= 1;
                     }
-                    let mut comparison =
-                        Comparison { rules: &self.rules, noise: None, loose: &attempt.loose, left_behind: behind };
-                    let reference = if masked {
-                        match self.references.noise(order, &names, &self.rules, runner)? {
-                            Some((reference, noise)) if !noise.is_empty() => {
-                                comparison.noise = Some(noise);
-                                reference
-                            }
-                            _ => continue,
-                        }
-                    } else {
-                        match self.references.get(order, runner)? {
-                            Some(reference) => reference,
-                            None => continue,
-                        }
-                    };
-                    let Some(expected) = reference.outcome() else { continue };
-                    let compared = comparison.compare(expected, outcome, &names);
-                    if compared.equal() && compared.heavy.is_empty() {
-                        let mut warnings = Vec::new();
-                        if let Some(noise) = comparison.noise {
-                            warnings.extend(noise.warnings.iter().map(note));
-                            warnings.push(note(format!("masked as environment: {}", list(&noise.places()))));
-                        }
-                        warnings.extend(compared.left_behind.iter().map(|path| note(format!("left behind: {path}"))));
-                        let verdict = if attempt.lenient {
-                            SerialVerdict::Wrong(worker_failed(scenario, outcome, &failed))
+                    if self.fits(&mut search, &attempt, order, masked, runner)? {
+                        let warnings = search.warnings.into_iter().map(note).collect();
+                        return Ok(Whole::Fits(if attempt.lenient {
+                            SerialVerdict::Wrong(worker_failed(scenario, outcome, &failed), warnings)
                         } else {
                             SerialVerdict::Right(warnings)
-                        };
-                        return Ok(Whole::Fits(verdict));
-                    }
-                    if let Whole::None { nearest, differences, heavy, .. } = &mut result {
-                        if compared.equal() {
-                            *heavy = compared.heavy.first().cloned();
-                        } else if !attempt.lenient && compared.differences.len() < fewest {
-                            fewest = compared.differences.len();
-                            *nearest = Some(order.clone());
-                            *differences = compared.differences;
-                        }
+                        }));
                     }
                 }
             }
         }
-        Ok(result)
+        let Search { nearest, differences, all, heavy, warnings, .. } = search;
+        Ok(Whole::None { nearest, differences, all, heavy, warnings: warnings.into_iter().map(note).collect() })
+    }
+
+    /// Compares with one order; false also when the order is infeasible or has no noise to mask.
+    fn fits(
+        &mut self,
+        search: &mut Search<'_>,
+        attempt: &Attempt,
+        order: &[usize],
+        masked: bool,
+        runner: &mut dyn SerialRunner,
+    ) -> Result<bool, OracleError> {
+        let (reference, noise) = if masked {
+            match self.references.noise(order, &search.names, &self.rules, runner)? {
+                Some((reference, noise)) => (reference, Some(noise)),
+                None => return Ok(false),
+            }
+        } else {
+            match self.references.get(order, runner)? {
+                Some(reference) => (reference, None),
+                None => return Ok(false),
+            }
+        };
+        search.warnings.extend(noise.iter().flat_map(|noise| noise.warnings.iter().cloned()));
+        let Some(expected) = reference.outcome().filter(|_| noise.is_none_or(|noise| !noise.is_empty())) else {
+            return Ok(false);
+        };
+        let comparison =
+            Comparison { rules: &self.rules, noise, loose: &attempt.loose, left_behind: &search.left_behind };
+        let compared = comparison.compare(expected, search.outcome, &search.names);
+        if compared.equal() && compared.heavy.is_empty() {
+            if let Some(noise) = noise {
+                search.warnings.insert(format!("masked as environment: {}", list(&noise.places())));
+            }
+            search.warnings.extend(compared.left_behind.iter().map(|path| format!("left behind: {path}")));
+            return Ok(true);
+        }
+        if compared.equal() {
+            search.heavy = compared.heavy.first().cloned();
+        } else if !attempt.lenient && compared.differences.len() < search.fewest {
+            search.fewest = compared.differences.len();
+            search.nearest = Some(order.to_vec());
+            search.differences = compared.differences;
+        }
+        Ok(false)
     }
 
     /// Judges by operations; `Err` is the cycle in words.
     fn operations(&self, scenario: &Scenario, run: &Run, outcome: &Outcome) -> Result<SerialVerdict, Vec<String>> {
         let operations = Operations::of(&run.steps, scenario.workers.len());
-        match operations.serializable(&run.steps) {
+        let failed = self.unusual_failures(scenario, outcome);
+        let failure = || SerialVerdict::Wrong(worker_failed(scenario, outcome, &failed), Vec::new());
+        match operations.serializable(&run.steps, &BTreeSet::new()) {
+            Serializable::Yes if !failed.is_empty() => Ok(failure()),
             Serializable::Yes => {
-                let failed = self.unusual_failures(scenario, outcome);
-                if !failed.is_empty() {
-                    return Ok(SerialVerdict::Wrong(worker_failed(scenario, outcome, &failed)));
-                }
                 let inferred = !operations.marked || operations.cut;
                 Ok(SerialVerdict::Right(if inferred { vec![note("operations inferred")] } else { Vec::new() }))
             }
@@ -256,6 +281,12 @@ impl SerialJudge {
                 "whether a worker relied on a read that it made twice cannot be seen: mark operations (.noclobber/op)"
                     .to_owned(),
             )),
+            // Right but for workers that failed, whatever they saw when they did.
+            Serializable::No(_)
+                if !failed.is_empty() && operations.serializable(&run.steps, &failed) == Serializable::Yes =>
+            {
+                Ok(failure())
+            }
             Serializable::No(cycle) => {
                 let name = |at: usize| scenario.workers.get(at).map_or("?", |worker| worker.name.as_str());
                 let say = |((worker, number), edge): &((usize, usize), graph::Edge)| {
@@ -285,78 +316,6 @@ impl SerialJudge {
         };
         failed_workers(scenario, outcome).into_iter().filter(|worker| !usual(worker)).collect()
     }
-}
-
-/// The ways in which failed and killed workers may count, the strictest first.
-fn attempts(workers: usize, failed: &BTreeSet<usize>, killed: &BTreeSet<usize>) -> Vec<Attempt> {
-    let everyone: BTreeSet<usize> = (0..workers).collect();
-    let mut out = Vec::new();
-    for left_out in subsets(killed) {
-        out.push(Attempt { participants: &everyone - &left_out, loose: killed.clone(), lenient: false });
-    }
-    if !failed.is_empty() {
-        let loose = failed | killed;
-        for left_out in subsets(&loose) {
-            out.push(Attempt { participants: &everyone - &left_out, loose: loose.clone(), lenient: true });
-        }
-    }
-    out.retain(|attempt| !attempt.participants.is_empty());
-    out
-}
-
-/// All subsets, smaller ones first; of a large set only the empty and the whole one.
-fn subsets(set: &BTreeSet<usize>) -> Vec<BTreeSet<usize>> {
-    let items: Vec<usize> = set.iter().copied().collect();
-    if items.len() > MAX_SUBSETS {
-        return vec![BTreeSet::new(), set.clone()];
-    }
-    let mut all: Vec<BTreeSet<usize>> = (0..1usize << items.len())
-        .map(|bits| items.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, item)| *item).collect())
-        .collect();
-    all.sort_by_key(BTreeSet::len);
-    all
-}
-
-/// Whether a worker's end counts as a failure.
-pub(super) fn failed(exits: &[i32], end: &ActorEnd) -> bool {
-    !idle(end) && !killed(end) && !end.exit.is_some_and(|exit| exits.contains(&exit))
-}
-
-/// The workers that failed.
-pub(super) fn failed_workers(scenario: &Scenario, outcome: &Outcome) -> BTreeSet<usize> {
-    let pairs = scenario.workers.iter().zip(&outcome.actors).enumerate();
-    pairs.filter(|(_, (worker, end))| failed(&worker.exit, end)).map(|(at, _)| at).collect()
-}
-
-fn killed_workers(outcome: &Outcome) -> BTreeSet<usize> {
-    outcome.actors.iter().enumerate().filter(|(_, end)| killed(end)).map(|(at, _)| at).collect()
-}
-
-/// The accusation of these workers.
-pub(super) fn worker_failed(scenario: &Scenario, outcome: &Outcome, failed: &BTreeSet<usize>) -> Accusation {
-    let ending = |worker: &usize| match (scenario.workers.get(*worker), outcome.actors.get(*worker)) {
-        (Some(worker), Some(end)) => format!("{} {}", worker.name, ending_text(end)),
-        _ => String::new(),
-    };
-    Accusation::WorkerFailed {
-        workers: failed.iter().map(|worker| actor(*worker)).collect(),
-        endings: failed.iter().map(ending).collect(),
-    }
-}
-
-/// Files that only failed workers made or touched: nobody else opened them.
-fn left_behind(steps: &[Step], outcome: &Outcome, failed: &BTreeSet<usize>) -> BTreeSet<String> {
-    let mut made = BTreeSet::new();
-    let mut opened = BTreeSet::new();
-    for step in steps.iter().filter(|step| !step.failed()) {
-        let paths = step.path.iter().chain(&step.path2);
-        if failed.contains(&usize::from(step.actor.0)) {
-            made.extend(paths);
-        } else if !matches!(step.op, Op::Stat | Op::Access) {
-            opened.extend(paths);
-        }
-    }
-    outcome.files.keys().filter(|path| made.contains(path) && !opened.contains(path)).cloned().collect()
 }
 
 /// A list for a warning, cut to a readable length.

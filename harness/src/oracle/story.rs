@@ -267,7 +267,7 @@ impl Teller<'_> {
                     });
                     let order = order.unwrap_or_default();
                     differences.iter().take(MOST).for_each(|d| self.say(format!("in no serial order{order}: {d}")));
-                    cycle.iter().for_each(|line| self.say(format!("no order of operations: {line}")));
+                    cycle.iter().take(MOST).for_each(|line| self.say(format!("no order of operations: {line}")));
                 }
                 Accusation::WorkerFailed { workers, endings } => {
                     endings.iter().for_each(|ending| self.say(ending.clone()));
@@ -327,9 +327,18 @@ fn and(names: &[String]) -> String {
 }
 
 fn were(ids: &[String]) -> String {
-    format!("{} {}", and(ids), if ids.len() == 1 { "was" } else { "were" })
+    format!("{} {}", few(ids), if ids.len() == 1 { "was" } else { "were" })
 }
 
 fn are(ids: &[String]) -> String {
-    format!("{} {}", and(ids), if ids.len() == 1 { "is" } else { "are" })
+    format!("{} {}", few(ids), if ids.len() == 1 { "is" } else { "are" })
+}
+
+/// The first of many, for a sentence; the lists have them all.
+fn few(ids: &[String]) -> String {
+    const SHOWN: usize = 5;
+    match ids.get(..SHOWN) {
+        Some(first) if ids.len() > SHOWN => format!("{} and {} more", first.join(", "), ids.len() - SHOWN),
+        _ => and(ids),
+    }
 }

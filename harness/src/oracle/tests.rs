@@ -166,7 +166,7 @@ proptest! {
             steps.iter().map(|(node, object, mode)| (*node, Access::new(Object::Content(Inode(*object)), *mode))).collect();
         let mut builder = Builder::new(4);
         for (number, (node, access)) in accesses.iter().enumerate() {
-            builder.step(number, *node, std::slice::from_ref(access), |_, _| true);
+            builder.step(number, *node, std::slice::from_ref(access));
         }
         let graph = builder.finish().0;
         // Brute force: some order of the four keeps every conflicting pair in its order.
