@@ -28,11 +28,7 @@ enum Field {
 impl Document {
     /// A queue that was never written: version 0, no tasks.
     pub fn empty() -> Self {
-        Document {
-            version: 0,
-            tasks: Vec::new(),
-            fields: vec![Field::Version, Field::Tasks],
-        }
+        Document { version: 0, tasks: Vec::new(), fields: vec![Field::Version, Field::Tasks] }
     }
 
     /// Reads a queue file.
@@ -45,10 +41,7 @@ impl Document {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let valid = &bytes[..error.valid_up_to()];
             Malformed {
-                position: crate::error::Position {
-                    line: 1 + crate::json::count_newlines(valid),
-                    offset: valid.len(),
-                },
+                position: crate::error::Position { line: 1 + crate::json::count_newlines(valid), offset: valid.len() },
                 reason: "not UTF-8, so not JSON".into(),
             }
         })?;
@@ -59,8 +52,7 @@ impl Document {
                 "empty, where an object with `version` and `tasks` should be (a writer without a lock may be at work, or was interrupted)",
             ));
         }
-        let RawObject(entries) =
-            serde_json::from_str(text).map_err(|error| source.translate(text, &error))?;
+        let RawObject(entries) = serde_json::from_str(text).map_err(|error| source.translate(text, &error))?;
 
         let (mut version, mut tasks) = (None, None);
         let mut fields = Vec::with_capacity(entries.len());
@@ -68,9 +60,8 @@ impl Document {
             let twice = || source.complain(value.get(), format!("`{key}` twice in one queue"));
             match &*key {
                 "version" => {
-                    let number = serde_json::from_str::<u64>(value.get()).map_err(|_| {
-                        source.complain(value.get(), "`version` must be a whole number from 0")
-                    })?;
+                    let number = serde_json::from_str::<u64>(value.get())
+                        .map_err(|_| source.complain(value.get(), "`version` must be a whole number from 0"))?;
                     if version.replace(number).is_some() {
                         return Err(twice());
                     }
@@ -89,12 +80,7 @@ impl Document {
                 _ => fields.push(Field::Other(key.into_owned(), value.to_owned())),
             }
         }
-        let lacks = |name| {
-            source.complain(
-                text.trim_ascii_start(),
-                format!("an object without `{name}`"),
-            )
-        };
+        let lacks = |name| source.complain(text.trim_ascii_start(), format!("an object without `{name}`"));
         Ok(Document {
             version: version.ok_or_else(|| lacks("version"))?,
             tasks: tasks.ok_or_else(|| lacks("tasks"))?,
@@ -176,17 +162,12 @@ impl Document {
 fn parse_tasks(source: Source<'_>, value: &RawValue) -> Result<Vec<Task>, Malformed> {
     let texts: Vec<&RawValue> = serde_json::from_str(value.get())
         .map_err(|_| source.complain(value.get(), "`tasks` must be a list of tasks"))?;
-    let tasks = texts
-        .iter()
-        .map(|text| Task::parse(source, text))
-        .collect::<Result<Vec<_>, _>>()?;
+    let tasks = texts.iter().map(|text| Task::parse(source, text)).collect::<Result<Vec<_>, _>>()?;
 
     // Sorting rather than hashing: no random state, no bad case, and ids that were pushed in order are sorted already.
     let mut by_id: Vec<usize> = (0..tasks.len()).collect();
     by_id.sort_by_key(|&index| (tasks[index].id(), index));
-    let second = by_id
-        .windows(2)
-        .find(|pair| tasks[pair[0]].id() == tasks[pair[1]].id());
+    let second = by_id.windows(2).find(|pair| tasks[pair[0]].id() == tasks[pair[1]].id());
     match second {
         None => Ok(tasks),
         Some(pair) => {
@@ -239,37 +220,17 @@ mod tests {
             ("[]", "expected an object", 1),
             ("{\"tasks\": []}", "without `version`", 1),
             ("{\"version\": 1}", "without `tasks`", 1),
-            (
-                "{\"version\":\n \"1\", \"tasks\": []}",
-                "`version` must be",
-                2,
-            ),
+            ("{\"version\":\n \"1\", \"tasks\": []}", "`version` must be", 2),
             ("{\"version\": -1, \"tasks\": []}", "`version` must be", 1),
             ("{\"version\": 1.5, \"tasks\": []}", "`version` must be", 1),
             ("{\"version\": 1e3, \"tasks\": []}", "`version` must be", 1),
-            (
-                "{\"version\": 18446744073709551616, \"tasks\": []}",
-                "`version` must be",
-                1,
-            ),
-            (
-                "{\"version\": 1, \"version\": 2, \"tasks\": []}",
-                "`version` twice",
-                1,
-            ),
+            ("{\"version\": 18446744073709551616, \"tasks\": []}", "`version` must be", 1),
+            ("{\"version\": 1, \"version\": 2, \"tasks\": []}", "`version` twice", 1),
             ("{\"version\": 1, \"tasks\": {}}", "`tasks` must be", 1),
             ("{\"version\": 1, \"tasks\": [7]}", "must be an object", 1),
-            (
-                "{\"version\": 1, \"tasks\": [\n{\"id\":\"t\"},\n{\"id\":\"t\"}]}",
-                "second task with the id \"t\"",
-                3,
-            ),
+            ("{\"version\": 1, \"tasks\": [\n{\"id\":\"t\"},\n{\"id\":\"t\"}]}", "second task with the id \"t\"", 3),
             ("{\"version\": 1, \"tasks\": []\0}", "expected `,`", 1),
-            (
-                "\u{feff}{\"version\": 1, \"tasks\": []}",
-                "expected value",
-                1,
-            ),
+            ("\u{feff}{\"version\": 1, \"tasks\": []}", "expected value", 1),
         ] {
             let malformed = refusal(text);
             assert!(malformed.reason.contains(reason), "{text:?}: {malformed}");
@@ -283,12 +244,7 @@ mod tests {
     #[test]
     fn nesting_is_bounded_as_other_readers_bound_it() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        for (depth, outside) in [
-            (1, 0),
-            (MAX_DEPTH - 1, 0),
-            (1, MAX_DEPTH - 3),
-            (MAX_DEPTH - 1, MAX_DEPTH - 3),
-        ] {
+        for (depth, outside) in [(1, 0), (MAX_DEPTH - 1, 0), (1, MAX_DEPTH - 3), (MAX_DEPTH - 1, MAX_DEPTH - 3)] {
             let text = format!(
                 r#"{{"version":1,"x":{},"tasks":[{{"id":"t","params":{}}}]}}"#,
                 nested(depth),
@@ -299,10 +255,7 @@ mod tests {
         }
         for text in [
             format!(r#"{{"version":1,"x":{},"tasks":[]}}"#, nested(MAX_DEPTH)),
-            format!(
-                r#"{{"version":1,"tasks":[{{"id":"t","params":{}}}]}}"#,
-                nested(MAX_DEPTH - 2)
-            ),
+            format!(r#"{{"version":1,"tasks":[{{"id":"t","params":{}}}]}}"#, nested(MAX_DEPTH - 2)),
         ] {
             assert!(refusal(&text).reason.contains("nested deeper"));
             assert!(serde_json::from_str::<serde_json::Value>(&text).is_err());
