@@ -45,7 +45,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
 
 /// A key that borrows from the text where it can (serde's own `Cow` always copies).
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(crate) struct Key<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// A document's text, to say where in it a part lies.
 #[derive(Clone, Copy)]
@@ -117,6 +117,16 @@ pub(crate) fn deeper_than(text: &str, limit: usize) -> bool {
         }
     }
     false
+}
+
+/// The text that a JSON string stands for. None: the value is no string.
+pub(crate) fn unquoted(value: &RawValue) -> Option<String> {
+    let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
+    match inner.contains('\\') {
+        // Most strings stand for themselves.
+        false => Some(inner.to_owned()),
+        true => serde_json::from_str(value.get()).ok(),
+    }
 }
 
 /// `text` as a JSON string, quotes included.

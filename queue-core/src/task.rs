@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Malformed};
-use crate::json::{RawObject, Source, deeper_than, quoted};
+use crate::json::{RawObject, Source, deeper_than, quoted, unquoted};
 
 /// The account of a task that names none.
 pub const DEFAULT_ACCOUNT: &str = "default";
@@ -57,8 +57,8 @@ impl Task {
     /// A queued task.
     ///
     /// # Errors
-    /// [`Error::BadTask`] for an id or account that is empty, too long or holds control characters (`account` may hold
-    /// any but is not to be empty), and for `params` nested deeper than other programs can read.
+    /// [`Error::BadTask`] for an id that is empty, longer than [`MAX_ID`] or holds control characters, for an empty
+    /// account, and for `params` nested deeper than other programs can read.
     pub fn new(id: &str, account: &str, params: &RawValue) -> Result<Self, Error> {
         let refuse = |what, value: &str, reason: String| {
             let value = value.chars().take(80).collect();
@@ -270,8 +270,8 @@ impl Known {
 }
 
 fn text_field(source: Source<'_>, key: &str, value: &RawValue, place: &mut Option<String>) -> Result<(), Malformed> {
-    let text = serde_json::from_str(value.get())
-        .map_err(|_| source.complain(value.get(), format!("`{key}` must be a text in quotes")))?;
+    let text =
+        unquoted(value).ok_or_else(|| source.complain(value.get(), format!("`{key}` must be a text in quotes")))?;
     once(source, key, value, place, text)
 }
 

@@ -129,6 +129,7 @@ impl Session {
             workers: &workers,
             chooser: chooser.as_mut(),
             serial,
+            timeline: plan.then == Policy::Timeline && plan.prefix.is_empty(),
             time: self.scenario.search.time,
             output_limit: self.scenario.limits.output_bytes,
         };
@@ -335,6 +336,7 @@ impl Session {
             workers: std::slice::from_ref(&worker),
             chooser: chooser.as_mut(),
             serial: Some(vec![COMMAND_ACTOR]),
+            timeline: false,
             time: crate::world::TimeModel::Fair,
             output_limit: self.scenario.limits.output_bytes,
         };
