@@ -30,10 +30,7 @@ pub struct Stamp {
 impl Stamp {
     /// The stamp of a file that does not exist.
     pub fn absent() -> Self {
-        Stamp {
-            version: 0,
-            hash: hash(b""),
-        }
+        Stamp { version: 0, hash: hash(b"") }
     }
 }
 
@@ -75,8 +72,7 @@ pub fn hash(bytes: &[u8]) -> String {
 impl Entry {
     /// The line, newline included. `sum` is the [`hash`] of all the line's bytes before `,"sum":`.
     pub fn to_line(&self) -> String {
-        let mut line = serde_json::to_string(self)
-            .unwrap_or_else(|error| unreachable!("plain fields: {error}"));
+        let mut line = serde_json::to_string(self).unwrap_or_else(|error| unreachable!("plain fields: {error}"));
         line.truncate(line.len() - 1);
         let sum = hash(line.as_bytes());
         line.push_str(&format!(",\"sum\":\"{sum}\"}}\n"));
@@ -124,25 +120,10 @@ pub(crate) fn record<S: Storage>(storage: &S, commit: &Commit<'_>) -> Result<(),
         lines.push('\n');
     }
     if let Some(last) = end.last.filter(|last| commit.read.version > last.wrote) {
-        let last = Stamp {
-            version: last.wrote,
-            hash: last.wrote_hash,
-        };
-        lines
-            .push_str(&entry(commit, &process, at, "recovered", &last, commit.read, &[]).to_line());
+        let last = Stamp { version: last.wrote, hash: last.wrote_hash };
+        lines.push_str(&entry(commit, &process, at, "recovered", &last, commit.read, &[]).to_line());
     }
-    lines.push_str(
-        &entry(
-            commit,
-            &process,
-            at,
-            commit.op,
-            commit.read,
-            commit.wrote,
-            commit.ids,
-        )
-        .to_line(),
-    );
+    lines.push_str(&entry(commit, &process, at, commit.op, commit.read, commit.wrote, commit.ids).to_line());
     storage.write(&mut file, lines.as_bytes()).map_err(failed)
 }
 
@@ -186,10 +167,7 @@ fn read_end<S: Storage>(storage: &S, file: &mut S::File) -> std::io::Result<End>
         torn = tail.last().is_some_and(|&byte| byte != b'\n');
         let whole = (tail.len() as u64) < limit;
         // The first line of a cut-off tail may be the end of a longer one; then its sum is wrong, and it is passed over.
-        let last = String::from_utf8_lossy(&tail)
-            .lines()
-            .rev()
-            .find_map(Entry::parse);
+        let last = String::from_utf8_lossy(&tail).lines().rev().find_map(Entry::parse);
         if last.is_some() || whole {
             return Ok(End { last, torn });
         }
@@ -239,10 +217,7 @@ mod tests {
     #[test]
     fn a_changed_line_is_no_line() {
         let line = sample().to_line();
-        for (index, _) in line
-            .char_indices()
-            .filter(|&(index, _)| index + 1 < line.len())
-        {
+        for (index, _) in line.char_indices().filter(|&(index, _)| index + 1 < line.len()) {
             let mut altered = line.clone().into_bytes();
             altered[index] ^= 1;
             let altered = String::from_utf8(altered).unwrap();

@@ -1,9 +1,14 @@
 //! The queue file as a whole: `{"version": N, "tasks": [...]}`.
 
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::error::Malformed;
-use crate::json::{MAX_DEPTH, RawObject, Source, deeper_than, quoted};
+use crate::json::{Key, MAX_DEPTH, Source, deeper_than, quoted};
 use crate::task::Task;
 
 /// A queue: its version, its tasks in order, and whatever other fields the file has.
@@ -28,11 +33,7 @@ enum Field {
 impl Document {
     /// A queue that was never written: version 0, no tasks.
     pub fn empty() -> Self {
-        Document {
-            version: 0,
-            tasks: Vec::new(),
-            fields: vec![Field::Version, Field::Tasks],
-        }
+        Document { version: 0, tasks: Vec::new(), fields: vec![Field::Version, Field::Tasks] }
     }
 
     /// Reads a queue file.
@@ -45,10 +46,7 @@ impl Document {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let valid = &bytes[..error.valid_up_to()];
             Malformed {
-                position: crate::error::Position {
-                    line: 1 + crate::json::count_newlines(valid),
-                    offset: valid.len(),
-                },
+                position: crate::error::Position { line: 1 + crate::json::count_newlines(valid), offset: valid.len() },
                 reason: "not UTF-8, so not JSON".into(),
             }
         })?;
@@ -59,42 +57,35 @@ impl Document {
                 "empty, where an object with `version` and `tasks` should be (a writer without a lock may be at work, or was interrupted)",
             ));
         }
-        let RawObject(entries) =
-            serde_json::from_str(text).map_err(|error| source.translate(text, &error))?;
+        let Entries(entries) = serde_json::from_str(text).map_err(|error| source.translate(text, &error))?;
 
         let (mut version, mut tasks) = (None, None);
         let mut fields = Vec::with_capacity(entries.len());
-        for (key, value) in entries {
-            let twice = || source.complain(value.get(), format!("`{key}` twice in one queue"));
-            match &*key {
-                "version" => {
-                    let number = serde_json::from_str::<u64>(value.get()).map_err(|_| {
-                        source.complain(value.get(), "`version` must be a whole number from 0")
-                    })?;
+        for entry in entries {
+            match entry {
+                Entry::Tasks(texts) => {
+                    if tasks.is_some() {
+                        return Err(source.complain(text, "`tasks` twice in one queue"));
+                    }
+                    tasks = Some(parse_tasks(source, &texts)?);
+                    fields.push(Field::Tasks);
+                }
+                Entry::Other(key, value) if key == "version" => {
+                    let number = serde_json::from_str::<u64>(value.get())
+                        .map_err(|_| source.complain(value.get(), "`version` must be a whole number from 0"))?;
                     if version.replace(number).is_some() {
-                        return Err(twice());
+                        return Err(source.complain(value.get(), "`version` twice in one queue"));
                     }
                     fields.push(Field::Version);
                 }
-                "tasks" => {
-                    if tasks.replace(parse_tasks(source, value)?).is_some() {
-                        return Err(twice());
-                    }
-                    fields.push(Field::Tasks);
-                }
-                _ if deeper_than(value.get(), MAX_DEPTH - 1) => {
+                Entry::Other(key, value) if deeper_than(value.get(), MAX_DEPTH - 1) => {
                     let reason = format!("`{key}` is nested deeper than {} levels", MAX_DEPTH - 1);
                     return Err(source.complain(value.get(), reason));
                 }
-                _ => fields.push(Field::Other(key.into_owned(), value.to_owned())),
+                Entry::Other(key, value) => fields.push(Field::Other(key.into_owned(), value.to_owned())),
             }
         }
-        let lacks = |name| {
-            source.complain(
-                text.trim_ascii_start(),
-                format!("an object without `{name}`"),
-            )
-        };
+        let lacks = |name| source.complain(text.trim_ascii_start(), format!("an object without `{name}`"));
         Ok(Document {
             version: version.ok_or_else(|| lacks("version"))?,
             tasks: tasks.ok_or_else(|| lacks("tasks"))?,
@@ -173,20 +164,72 @@ impl Document {
     }
 }
 
-fn parse_tasks(source: Source<'_>, value: &RawValue) -> Result<Vec<Task>, Malformed> {
-    let texts: Vec<&RawValue> = serde_json::from_str(value.get())
-        .map_err(|_| source.complain(value.get(), "`tasks` must be a list of tasks"))?;
-    let tasks = texts
-        .iter()
-        .map(|text| Task::parse(source, text))
-        .collect::<Result<Vec<_>, _>>()?;
+/// The fields of a document, in the order of the text. The tasks are told apart in the first pass over the text already:
+/// they are most of it.
+struct Entries<'a>(Vec<Entry<'a>>);
+
+enum Entry<'a> {
+    Tasks(Vec<&'a RawValue>),
+    Other(Cow<'a, str>, &'a RawValue),
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object with `version` and `tasks`")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(Key(key)) = map.next_key()? {
+                    entries.push(match &*key {
+                        "tasks" => Entry::Tasks(map.next_value::<List<'_>>()?.0),
+                        _ => Entry::Other(key, map.next_value()?),
+                    });
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+/// The texts of the tasks.
+struct List<'a>(Vec<&'a RawValue>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for List<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Items;
+        impl<'de> Visitor<'de> for Items {
+            type Value = List<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("`tasks` to be a list of tasks")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut texts = Vec::new();
+                while let Some(text) = list.next_element()? {
+                    texts.push(text);
+                }
+                Ok(List(texts))
+            }
+        }
+        deserializer.deserialize_seq(Items)
+    }
+}
+
+fn parse_tasks(source: Source<'_>, texts: &[&RawValue]) -> Result<Vec<Task>, Malformed> {
+    let tasks = texts.iter().map(|text| Task::parse(source, text)).collect::<Result<Vec<_>, _>>()?;
 
     // Sorting rather than hashing: no random state, no bad case, and ids that were pushed in order are sorted already.
     let mut by_id: Vec<usize> = (0..tasks.len()).collect();
     by_id.sort_by_key(|&index| (tasks[index].id(), index));
-    let second = by_id
-        .windows(2)
-        .find(|pair| tasks[pair[0]].id() == tasks[pair[1]].id());
+    let second = by_id.windows(2).find(|pair| tasks[pair[0]].id() == tasks[pair[1]].id());
     match second {
         None => Ok(tasks),
         Some(pair) => {
@@ -239,37 +282,17 @@ mod tests {
             ("[]", "expected an object", 1),
             ("{\"tasks\": []}", "without `version`", 1),
             ("{\"version\": 1}", "without `tasks`", 1),
-            (
-                "{\"version\":\n \"1\", \"tasks\": []}",
-                "`version` must be",
-                2,
-            ),
+            ("{\"version\":\n \"1\", \"tasks\": []}", "`version` must be", 2),
             ("{\"version\": -1, \"tasks\": []}", "`version` must be", 1),
             ("{\"version\": 1.5, \"tasks\": []}", "`version` must be", 1),
             ("{\"version\": 1e3, \"tasks\": []}", "`version` must be", 1),
-            (
-                "{\"version\": 18446744073709551616, \"tasks\": []}",
-                "`version` must be",
-                1,
-            ),
-            (
-                "{\"version\": 1, \"version\": 2, \"tasks\": []}",
-                "`version` twice",
-                1,
-            ),
-            ("{\"version\": 1, \"tasks\": {}}", "`tasks` must be", 1),
+            ("{\"version\": 18446744073709551616, \"tasks\": []}", "`version` must be", 1),
+            ("{\"version\": 1, \"version\": 2, \"tasks\": []}", "`version` twice", 1),
+            ("{\"version\": 1, \"tasks\": {}}", "`tasks` to be a list", 1),
             ("{\"version\": 1, \"tasks\": [7]}", "must be an object", 1),
-            (
-                "{\"version\": 1, \"tasks\": [\n{\"id\":\"t\"},\n{\"id\":\"t\"}]}",
-                "second task with the id \"t\"",
-                3,
-            ),
+            ("{\"version\": 1, \"tasks\": [\n{\"id\":\"t\"},\n{\"id\":\"t\"}]}", "second task with the id \"t\"", 3),
             ("{\"version\": 1, \"tasks\": []\0}", "expected `,`", 1),
-            (
-                "\u{feff}{\"version\": 1, \"tasks\": []}",
-                "expected value",
-                1,
-            ),
+            ("\u{feff}{\"version\": 1, \"tasks\": []}", "expected value", 1),
         ] {
             let malformed = refusal(text);
             assert!(malformed.reason.contains(reason), "{text:?}: {malformed}");
@@ -283,12 +306,7 @@ mod tests {
     #[test]
     fn nesting_is_bounded_as_other_readers_bound_it() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        for (depth, outside) in [
-            (1, 0),
-            (MAX_DEPTH - 1, 0),
-            (1, MAX_DEPTH - 3),
-            (MAX_DEPTH - 1, MAX_DEPTH - 3),
-        ] {
+        for (depth, outside) in [(1, 0), (MAX_DEPTH - 1, 0), (1, MAX_DEPTH - 3), (MAX_DEPTH - 1, MAX_DEPTH - 3)] {
             let text = format!(
                 r#"{{"version":1,"x":{},"tasks":[{{"id":"t","params":{}}}]}}"#,
                 nested(depth),
@@ -299,10 +317,7 @@ mod tests {
         }
         for text in [
             format!(r#"{{"version":1,"x":{},"tasks":[]}}"#, nested(MAX_DEPTH)),
-            format!(
-                r#"{{"version":1,"tasks":[{{"id":"t","params":{}}}]}}"#,
-                nested(MAX_DEPTH - 2)
-            ),
+            format!(r#"{{"version":1,"tasks":[{{"id":"t","params":{}}}]}}"#, nested(MAX_DEPTH - 2)),
         ] {
             assert!(refusal(&text).reason.contains("nested deeper"));
             assert!(serde_json::from_str::<serde_json::Value>(&text).is_err());

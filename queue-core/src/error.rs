@@ -103,10 +103,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// Several accounts have a task of this id.
-    #[error(
-        "task {id:?} is in more than one file ({}); say which one is meant with --account",
-        names(files)
-    )]
+    #[error("task {id:?} is in more than one file ({}); say which one is meant with --account", names(files))]
     AmbiguousId {
         /// The id asked for.
         id: String,
@@ -114,9 +111,7 @@ pub enum Error {
         files: Vec<PathBuf>,
     },
     /// The task is no longer held under the claim that the caller names.
-    #[error(
-        "lease lost on task {id:?}: claim number {attempt} no longer holds it ({now}); do not act on its result"
-    )]
+    #[error("lease lost on task {id:?}: claim number {attempt} no longer holds it ({now}); do not act on its result")]
     LeaseLost {
         /// The task.
         id: String,
@@ -151,11 +146,7 @@ pub enum Error {
 impl Error {
     /// An [`Error::Io`] about `path`.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Error::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        }
+        Error::Io { action, path: path.to_owned(), source }
     }
 }
 
@@ -165,24 +156,15 @@ fn way_out(source: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => {
             "; give this user access to the queue and its directory, or name another one with --file"
         }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; make room and repeat the operation"
-        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room and repeat the operation",
         io::ErrorKind::ReadOnlyFilesystem => "; put the queue on a file system that can be written",
-        io::ErrorKind::IsADirectory => {
-            "; name a file with --file (only `--strategy sharded` takes a directory)"
-        }
-        io::ErrorKind::NotADirectory => {
-            "; `--strategy sharded` takes the directory of the shards with --file"
-        }
+        io::ErrorKind::IsADirectory => "; name a file with --file (only `--strategy sharded` takes a directory)",
+        io::ErrorKind::NotADirectory => "; `--strategy sharded` takes the directory of the shards with --file",
         _ => "",
     }
 }
 
 fn names(files: &[PathBuf]) -> String {
-    let names: Vec<String> = files
-        .iter()
-        .map(|file| file.display().to_string())
-        .collect();
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     names.join(", ")
 }

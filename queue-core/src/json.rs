@@ -45,7 +45,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
 
 /// A key that borrows from the text where it can (serde's own `Cow` always copies).
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(crate) struct Key<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// A document's text, to say where in it a part lies.
 #[derive(Clone, Copy)]
@@ -74,10 +74,7 @@ impl Source<'_> {
     fn at(self, offset: usize, reason: String) -> Malformed {
         let offset = offset.min(self.0.len());
         let line = 1 + count_newlines(&self.0.as_bytes()[..offset]);
-        Malformed {
-            position: Position { line, offset },
-            reason,
-        }
+        Malformed { position: Position { line, offset }, reason }
     }
 }
 
@@ -91,11 +88,7 @@ fn offset_in(text: &str, line: usize, column: usize) -> usize {
     let start = if line <= 1 {
         0
     } else {
-        text.bytes()
-            .enumerate()
-            .filter(|&(_, byte)| byte == b'\n')
-            .nth(line - 2)
-            .map_or(0, |(newline, _)| newline + 1)
+        text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').nth(line - 2).map_or(0, |(newline, _)| newline + 1)
     };
     start + column.saturating_sub(1)
 }
@@ -124,6 +117,16 @@ pub(crate) fn deeper_than(text: &str, limit: usize) -> bool {
         }
     }
     false
+}
+
+/// The text that a JSON string stands for. None: the value is no string.
+pub(crate) fn unquoted(value: &RawValue) -> Option<String> {
+    let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
+    match inner.contains('\\') {
+        // Most strings stand for themselves.
+        false => Some(inner.to_owned()),
+        true => serde_json::from_str(value.get()).ok(),
+    }
 }
 
 /// `text` as a JSON string, quotes included.
@@ -160,14 +163,8 @@ mod tests {
 
     #[test]
     fn quoting_is_what_serde_json_reads_back() {
-        let nasty: String = (0..0x80)
-            .filter_map(char::from_u32)
-            .chain("é😀\u{2028}".chars())
-            .collect();
-        assert_eq!(
-            serde_json::from_str::<String>(&quoted(&nasty)).unwrap(),
-            nasty
-        );
+        let nasty: String = (0..0x80).filter_map(char::from_u32).chain("é😀\u{2028}".chars()).collect();
+        assert_eq!(serde_json::from_str::<String>(&quoted(&nasty)).unwrap(), nasty);
     }
 
     #[test]

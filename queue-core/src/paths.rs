@@ -28,14 +28,8 @@ mod tests {
 
     #[test]
     fn companions_lie_beside_the_file() {
-        assert_eq!(
-            beside(Path::new("queue.json"), ".lock"),
-            Path::new(".queue.json.lock")
-        );
-        assert_eq!(
-            beside(Path::new("a/b.json"), ".lock"),
-            Path::new("a/.b.json.lock")
-        );
+        assert_eq!(beside(Path::new("queue.json"), ".lock"), Path::new(".queue.json.lock"));
+        assert_eq!(beside(Path::new("a/b.json"), ".lock"), Path::new("a/.b.json.lock"));
         assert_eq!(directory_of(Path::new("queue.json")), Path::new("."));
         assert_eq!(directory_of(Path::new("/q")), Path::new("/"));
     }

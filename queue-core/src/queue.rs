@@ -76,10 +76,7 @@ pub struct Claim<'a> {
 impl<'a> Claim<'a> {
     /// A claim of any task, without a lease.
     pub fn by(worker: &'a str) -> Self {
-        Claim {
-            worker,
-            ..Claim::default()
-        }
+        Claim { worker, ..Claim::default() }
     }
 
     fn fits(&self, task: &Task, now: Timestamp) -> bool {
@@ -96,19 +93,8 @@ impl<'a> Claim<'a> {
 
 impl<S: Storage> Queue<S> {
     /// A queue at `path`, which need not exist yet: a push creates it.
-    pub fn open(
-        storage: S,
-        path: impl Into<PathBuf>,
-        strategy: Box<dyn Strategy<S>>,
-        settings: Settings,
-    ) -> Self {
-        Queue {
-            storage,
-            path: path.into(),
-            strategy,
-            settings,
-            warnings: RefCell::default(),
-        }
+    pub fn open(storage: S, path: impl Into<PathBuf>, strategy: Box<dyn Strategy<S>>, settings: Settings) -> Self {
+        Queue { storage, path: path.into(), strategy, settings, warnings: RefCell::default() }
     }
 
     /// Where the queue is.
@@ -173,12 +159,7 @@ impl<S: Storage> Queue<S> {
     ///
     /// # Errors
     /// [`Error::UnknownId`], [`Error::AmbiguousId`], [`Error::LeaseLost`]; as [`Strategy::update`].
-    pub fn complete(
-        &self,
-        id: &str,
-        account: Option<&str>,
-        attempt: Option<u64>,
-    ) -> Result<Task, Error> {
+    pub fn complete(&self, id: &str, account: Option<&str>, attempt: Option<u64>) -> Result<Task, Error> {
         self.complete_and_push(id, account, attempt, None)
     }
 
@@ -208,12 +189,7 @@ impl<S: Storage> Queue<S> {
     /// # Errors
     /// As [`complete`](Self::complete); a task that nobody holds is [`Error::LeaseLost`] if an `attempt` is named, and
     /// left as it is otherwise.
-    pub fn release(
-        &self,
-        id: &str,
-        account: Option<&str>,
-        attempt: Option<u64>,
-    ) -> Result<Task, Error> {
+    pub fn release(&self, id: &str, account: Option<&str>, attempt: Option<u64>) -> Result<Task, Error> {
         self.on_claimed(id, account, attempt, |document| {
             let Some(task) = document.find_mut(|task| task.id() == id) else {
                 return Ok((None, Verdict::Keep));
@@ -287,8 +263,7 @@ impl<S: Storage> Queue<S> {
         if_missing: IfMissing,
         change: &mut crate::strategy::Change<'_>,
     ) -> Result<(), Error> {
-        self.strategy
-            .update(&self.access(), file, if_missing, change)
+        self.strategy.update(&self.access(), file, if_missing, change)
     }
 
     /// The files to look into for an account's tasks, or for anybody's.
@@ -314,10 +289,7 @@ impl<S: Storage> Queue<S> {
         attempt: Option<u64>,
         mut act: impl FnMut(&mut Document) -> Result<(Option<Task>, Verdict), Error>,
     ) -> Result<Task, Error> {
-        let unknown = || Error::UnknownId {
-            id: id.to_owned(),
-            path: self.path.clone(),
-        };
+        let unknown = || Error::UnknownId { id: id.to_owned(), path: self.path.clone() };
         let mut changed = None;
         let file = self.file_with(id, account)?.ok_or_else(unknown)?;
         self.update(&file, IfMissing::Refuse, &mut |document| {
@@ -345,10 +317,7 @@ impl<S: Storage> Queue<S> {
         }
         match holding.len() {
             0 | 1 => Ok(holding.pop()),
-            _ => Err(Error::AmbiguousId {
-                id: id.to_owned(),
-                files: holding,
-            }),
+            _ => Err(Error::AmbiguousId { id: id.to_owned(), files: holding }),
         }
     }
 }
@@ -368,11 +337,7 @@ fn check_attempt(task: &Task, attempt: Option<u64>) -> Result<(), Error> {
         (State::Claimed, None) => format!("claim number {} does", task.attempts()),
         (state, _) => format!("it is {}", state.as_str()),
     };
-    Err(Error::LeaseLost {
-        id: task.id().to_owned(),
-        attempt,
-        now,
-    })
+    Err(Error::LeaseLost { id: task.id().to_owned(), attempt, now })
 }
 
 fn add(document: &mut Document, task: &Task) -> Push {
@@ -396,19 +361,12 @@ fn add_follow_up<'a>(
         return Err(Error::BadTask {
             what: "account",
             value: next.account().to_owned(),
-            reason: format!(
-                "a follow-up of {:?} must be of its account {:?}",
-                done.id(),
-                done.account()
-            ),
+            reason: format!("a follow-up of {:?} must be of its account {:?}", done.id(), done.account()),
         });
     }
     Ok((add(document, next) == Push::Added).then(|| next.id()))
 }
 
 fn write<'a>(op: &'static str, ids: impl IntoIterator<Item = &'a str>) -> Verdict {
-    Verdict::Write {
-        op,
-        ids: ids.into_iter().map(str::to_owned).collect(),
-    }
+    Verdict::Write { op, ids: ids.into_iter().map(str::to_owned).collect() }
 }

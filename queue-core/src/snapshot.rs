@@ -68,13 +68,7 @@ pub(crate) fn before_write<S: Storage>(
     }
 }
 
-fn copy<S: Storage>(
-    storage: &S,
-    file: &Path,
-    to: &Path,
-    bytes: &[u8],
-    publishing: Publishing,
-) -> io::Result<()> {
+fn copy<S: Storage>(storage: &S, file: &Path, to: &Path, bytes: &[u8], publishing: Publishing) -> io::Result<()> {
     if publishing == Publishing::Rename {
         match storage.hard_link(file, to) {
             // No hard links here, or no more of them: copy instead.
@@ -145,12 +139,9 @@ mod tests {
 
     #[test]
     fn only_our_own_names_are_snapshots() {
-        for name in [
-            "notes.json",
-            "20260131-v1-2-3.json",
-            "20260131T120000.123456Z-v17-4242-3.json.bak",
-            "a-b-c-d.json",
-        ] {
+        for name in
+            ["notes.json", "20260131-v1-2-3.json", "20260131T120000.123456Z-v17-4242-3.json.bak", "a-b-c-d.json"]
+        {
             assert!(!is_snapshot(name), "{name}");
         }
     }

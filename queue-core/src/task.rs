@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Malformed};
-use crate::json::{RawObject, Source, deeper_than, quoted};
+use crate::json::{RawObject, Source, deeper_than, quoted, unquoted};
 
 /// The account of a task that names none.
 pub const DEFAULT_ACCOUNT: &str = "default";
@@ -57,27 +57,19 @@ impl Task {
     /// A queued task.
     ///
     /// # Errors
-    /// [`Error::BadTask`] for an id or account that is empty, too long or holds control characters (`account` may hold
-    /// any but is not to be empty), and for `params` nested deeper than other programs can read.
+    /// [`Error::BadTask`] for an id that is empty, longer than [`MAX_ID`] or holds control characters, for an empty
+    /// account, and for `params` nested deeper than other programs can read.
     pub fn new(id: &str, account: &str, params: &RawValue) -> Result<Self, Error> {
         let refuse = |what, value: &str, reason: String| {
             let value = value.chars().take(80).collect();
-            Err(Error::BadTask {
-                what,
-                value,
-                reason,
-            })
+            Err(Error::BadTask { what, value, reason })
         };
         if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
             let reason = format!("give 1 to {MAX_ID} bytes without control characters");
             return refuse("task id", id, reason);
         }
         if account.is_empty() {
-            return refuse(
-                "account",
-                account,
-                "it is empty: leave it out or name one".into(),
-            );
+            return refuse("account", account, "it is empty: leave it out or name one".into());
         }
         if deeper_than(params.get(), MAX_TASK_DEPTH - 1) {
             let reason = format!("nested deeper than {} levels", MAX_TASK_DEPTH - 1);
@@ -104,16 +96,12 @@ impl Task {
     pub(crate) fn parse(source: Source<'_>, text: &RawValue) -> Result<Self, Malformed> {
         let object = text.get();
         if deeper_than(object, MAX_TASK_DEPTH) {
-            return Err(source.complain(
-                object,
-                format!("a task nested deeper than {MAX_TASK_DEPTH} levels"),
-            ));
+            return Err(source.complain(object, format!("a task nested deeper than {MAX_TASK_DEPTH} levels")));
         }
-        let RawObject(fields) =
-            serde_json::from_str(object).map_err(|error| match object.as_bytes().first() {
-                Some(b'{') => source.translate(object, &error),
-                _ => source.complain(object, "a task must be an object"),
-            })?;
+        let RawObject(fields) = serde_json::from_str(object).map_err(|error| match object.as_bytes().first() {
+            Some(b'{') => source.translate(object, &error),
+            _ => source.complain(object, "a task must be an object"),
+        })?;
         let mut known = Known::default();
         for (key, value) in &fields {
             known.take(source, key, value)?;
@@ -203,10 +191,7 @@ impl Task {
             ("state", Some(quoted(self.state.as_str()))),
             ("attempts", Some(self.attempts.to_string())),
             ("worker", self.worker.as_deref().map(quoted)),
-            (
-                "lease_until",
-                self.lease_until.map(|until| quoted(&until.to_string())),
-            ),
+            ("lease_until", self.lease_until.map(|until| quoted(&until.to_string()))),
         ];
         let mut written = [false; 4];
         let mut out = String::with_capacity(self.text.get().len() + 96);
@@ -267,19 +252,15 @@ impl Known {
             "state" => text_field(source, key, value, &mut self.state),
             "worker" => text_field(source, key, value, &mut self.worker),
             "attempts" => {
-                let number = serde_json::from_str(value.get()).map_err(|_| {
-                    source.complain(value.get(), "`attempts` must be a whole number from 0")
-                })?;
+                let number = serde_json::from_str(value.get())
+                    .map_err(|_| source.complain(value.get(), "`attempts` must be a whole number from 0"))?;
                 once(source, key, value, &mut self.attempts, number)
             }
             "lease_until" => {
                 let mut written = None;
                 text_field(source, key, value, &mut written)?;
                 let until = written.and_then(|text| text.parse().ok()).ok_or_else(|| {
-                    source.complain(
-                        value.get(),
-                        "`lease_until` must be a time such as 2026-01-31T12:00:00Z",
-                    )
+                    source.complain(value.get(), "`lease_until` must be a time such as 2026-01-31T12:00:00Z")
                 })?;
                 once(source, key, value, &mut self.lease_until, until)
             }
@@ -288,25 +269,14 @@ impl Known {
     }
 }
 
-fn text_field(
-    source: Source<'_>,
-    key: &str,
-    value: &RawValue,
-    place: &mut Option<String>,
-) -> Result<(), Malformed> {
-    let text = serde_json::from_str(value.get())
-        .map_err(|_| source.complain(value.get(), format!("`{key}` must be a text in quotes")))?;
+fn text_field(source: Source<'_>, key: &str, value: &RawValue, place: &mut Option<String>) -> Result<(), Malformed> {
+    let text =
+        unquoted(value).ok_or_else(|| source.complain(value.get(), format!("`{key}` must be a text in quotes")))?;
     once(source, key, value, place, text)
 }
 
 /// Stores `found`; a second one would leave open which of the two holds.
-fn once<T>(
-    source: Source<'_>,
-    key: &str,
-    value: &RawValue,
-    place: &mut Option<T>,
-    found: T,
-) -> Result<(), Malformed> {
+fn once<T>(source: Source<'_>, key: &str, value: &RawValue, place: &mut Option<T>, found: T) -> Result<(), Malformed> {
     match place.replace(found) {
         None => Ok(()),
         Some(_) => Err(source.complain(value.get(), format!("`{key}` twice in one task"))),
@@ -315,8 +285,7 @@ fn once<T>(
 
 /// A text that the caller has put together from valid JSON.
 fn raw(text: String) -> Box<RawValue> {
-    RawValue::from_string(text)
-        .unwrap_or_else(|error| unreachable!("composed from valid JSON: {error}"))
+    RawValue::from_string(text).unwrap_or_else(|error| unreachable!("composed from valid JSON: {error}"))
 }
 
 #[cfg(test)]
@@ -330,7 +299,8 @@ mod tests {
 
     #[test]
     fn a_claim_changes_its_own_fields_and_no_other_byte() {
-        let text = r#"{"z": 1e999, "id":"t","state":"queued", "n":{"b":12345678901234567890123,"a":[1.10]},"attempts":2}"#;
+        let text =
+            r#"{"z": 1e999, "id":"t","state":"queued", "n":{"b":12345678901234567890123,"a":[1.10]},"attempts":2}"#;
         let mut task = parse(text).unwrap();
         assert_eq!(task.text(), text);
         task.claim("w", None);
@@ -348,10 +318,7 @@ mod tests {
     #[test]
     fn only_the_id_is_required() {
         let task = parse(r#"{"id":"t"}"#).unwrap();
-        assert_eq!(
-            (task.account(), task.attempts(), task.state()),
-            (DEFAULT_ACCOUNT, 0, &State::Queued)
-        );
+        assert_eq!((task.account(), task.attempts(), task.state()), (DEFAULT_ACCOUNT, 0, &State::Queued));
     }
 
     #[test]
@@ -382,16 +349,10 @@ mod tests {
         let null: &RawValue = serde_json::from_str("null").unwrap();
         let long = "x".repeat(MAX_ID + 1);
         for (id, account) in [("", "a"), ("a\0b", "a"), (&*long, "a"), ("t", "")] {
-            assert!(
-                matches!(Task::new(id, account, null), Err(Error::BadTask { .. })),
-                "{id:?} {account:?}"
-            );
+            assert!(matches!(Task::new(id, account, null), Err(Error::BadTask { .. })), "{id:?} {account:?}");
         }
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
         let deep: Box<RawValue> = RawValue::from_string(deep).unwrap();
-        assert!(matches!(
-            Task::new("t", "a", &deep),
-            Err(Error::BadTask { .. })
-        ));
+        assert!(matches!(Task::new("t", "a", &deep), Err(Error::BadTask { .. })));
     }
 }

@@ -89,15 +89,10 @@ impl Loaded {
     /// [`Error::VersionExhausted`].
     pub fn next_version(&mut self, file: &Path) -> Result<Next, Error> {
         if !self.document.advance() {
-            return Err(Error::VersionExhausted {
-                path: file.to_owned(),
-            });
+            return Err(Error::VersionExhausted { path: file.to_owned() });
         }
         let bytes = self.document.to_bytes();
-        let stamp = Stamp {
-            version: self.document.version(),
-            hash: audit::hash(&bytes),
-        };
+        let stamp = Stamp { version: self.document.version(), hash: audit::hash(&bytes) };
         Ok(Next { bytes, stamp })
     }
 }
@@ -114,16 +109,8 @@ pub struct Access<'a, S> {
 
 impl<'a, S: Storage> Access<'a, S> {
     /// Access to `storage`; what goes wrong after a commit is added to `warnings`.
-    pub(crate) fn new(
-        storage: &'a S,
-        settings: &'a Settings,
-        warnings: &'a RefCell<Vec<Error>>,
-    ) -> Self {
-        Access {
-            storage,
-            settings,
-            warnings,
-        }
+    pub(crate) fn new(storage: &'a S, settings: &'a Settings, warnings: &'a RefCell<Vec<Error>>) -> Self {
+        Access { storage, settings, warnings }
     }
 
     /// Reads a queue file.
@@ -135,21 +122,14 @@ impl<'a, S: Storage> Access<'a, S> {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return match if_missing {
-                    IfMissing::Refuse => Err(Error::Missing {
-                        path: file.to_owned(),
-                    }),
-                    IfMissing::Create => Ok(Loaded {
-                        document: Document::empty(),
-                        stamp: Stamp::absent(),
-                        bytes: None,
-                    }),
+                    IfMissing::Refuse => Err(Error::Missing { path: file.to_owned() }),
+                    IfMissing::Create => {
+                        Ok(Loaded { document: Document::empty(), stamp: Stamp::absent(), bytes: None })
+                    }
                 };
             }
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                return Err(Error::TooLarge {
-                    path: file.to_owned(),
-                    limit: self.settings.max_bytes,
-                });
+                return Err(Error::TooLarge { path: file.to_owned(), limit: self.settings.max_bytes });
             }
             Err(error) => return Err(Error::io("read the queue", file, error)),
         };
@@ -158,27 +138,15 @@ impl<'a, S: Storage> Access<'a, S> {
             malformed,
             snapshots: snapshot::directory_of(file),
         })?;
-        let stamp = Stamp {
-            version: document.version(),
-            hash: audit::hash(&bytes),
-        };
-        Ok(Loaded {
-            document,
-            stamp,
-            bytes: Some(bytes),
-        })
+        let stamp = Stamp { version: document.version(), hash: audit::hash(&bytes) };
+        Ok(Loaded { document, stamp, bytes: Some(bytes) })
     }
 
     /// Keeps the version that was read, if there was a file and snapshots are on.
     ///
     /// # Errors
     /// [`Error::Io`]: without a copy nothing is written.
-    pub fn snapshot(
-        &self,
-        file: &Path,
-        loaded: &Loaded,
-        publishing: Publishing,
-    ) -> Result<(), Error> {
+    pub fn snapshot(&self, file: &Path, loaded: &Loaded, publishing: Publishing) -> Result<(), Error> {
         match &loaded.bytes {
             Some(bytes) if self.settings.snapshots > 0 => snapshot::before_write(
                 self.storage,
@@ -218,49 +186,24 @@ impl<'a, S: Storage> Access<'a, S> {
     /// # Errors
     /// [`Error::Io`], and the file may be empty or cut off; [`Error::NotDurable`].
     pub fn overwrite(&self, file: &Path, bytes: &[u8]) -> Result<(), Error> {
-        let mut handle = self.storage.open_truncated(file).map_err(|error| {
-            cannot_create(
-                file,
-                file,
-                IfMissing::Create,
-                "open the queue for writing",
-                error,
-            )
-        })?;
-        self.storage
-            .write(&mut handle, bytes)
-            .map_err(|error| Error::io("write the queue", file, error))?;
+        let mut handle = self
+            .storage
+            .open_truncated(file)
+            .map_err(|error| cannot_create(file, file, IfMissing::Create, "open the queue for writing", error))?;
+        self.storage.write(&mut handle, bytes).map_err(|error| Error::io("write the queue", file, error))?;
         if self.settings.durability != Durability::None {
-            self.storage
-                .sync(&mut handle)
-                .map_err(|source| Error::NotDurable {
-                    path: file.to_owned(),
-                    source,
-                })?;
+            self.storage.sync(&mut handle).map_err(|source| Error::NotDurable { path: file.to_owned(), source })?;
         }
         self.sync_directory(file)
     }
 
     /// Records the commit, if audit lines are on. Too late to fail: trouble becomes a warning, and the next writer
     /// finds the file ahead of the last line.
-    pub fn audit(
-        &self,
-        file: &Path,
-        op: &'static str,
-        ids: &[String],
-        read: &Stamp,
-        wrote: &Stamp,
-    ) {
+    pub fn audit(&self, file: &Path, op: &'static str, ids: &[String], read: &Stamp, wrote: &Stamp) {
         if !self.settings.audit {
             return;
         }
-        let commit = Commit {
-            file,
-            op,
-            ids,
-            read,
-            wrote,
-        };
+        let commit = Commit { file, op, ids, read, wrote };
         if let Err(error) = audit::record(self.storage, &commit) {
             self.warnings.borrow_mut().push(error);
         }
@@ -273,9 +216,9 @@ impl<'a, S: Storage> Access<'a, S> {
     pub fn create_dir(&self, path: &Path) -> Result<(), Error> {
         match self.storage.create_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NoDirectory {
-                path: directory_of(path).to_owned(),
-            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(Error::NoDirectory { path: directory_of(path).to_owned() })
+            }
             Err(error) => Err(Error::io("create the directory", path, error)),
             Ok(()) => self.sync_directory(path),
         }
@@ -301,12 +244,7 @@ impl<'a, S: Storage> Access<'a, S> {
         if self.settings.durability != Durability::Full {
             return Ok(());
         }
-        self.storage
-            .sync_dir(directory_of(file))
-            .map_err(|source| Error::NotDurable {
-                path: file.to_owned(),
-                source,
-            })
+        self.storage.sync_dir(directory_of(file)).map_err(|source| Error::NotDurable { path: file.to_owned(), source })
     }
 }
 
@@ -320,12 +258,8 @@ pub(crate) fn cannot_create(
 ) -> Error {
     // The call creates the file, so what is missing is the directory.
     match (error.kind(), if_missing) {
-        (io::ErrorKind::NotFound, IfMissing::Refuse) => Error::Missing {
-            path: queue.to_owned(),
-        },
-        (io::ErrorKind::NotFound, IfMissing::Create) => Error::NoDirectory {
-            path: directory_of(path).to_owned(),
-        },
+        (io::ErrorKind::NotFound, IfMissing::Refuse) => Error::Missing { path: queue.to_owned() },
+        (io::ErrorKind::NotFound, IfMissing::Create) => Error::NoDirectory { path: directory_of(path).to_owned() },
         _ => Error::io(action, path, error),
     }
 }

@@ -38,19 +38,8 @@ fn any_json() -> impl Strategy<Value = String> {
         .prop_map(|text| serde_json::to_string(&text).unwrap())
     };
     let leaf = prop_oneof![
-        prop::sample::select(vec![
-            "null",
-            "true",
-            "0",
-            "1",
-            "-1",
-            "1.50",
-            "1e400",
-            "18446744073709551616",
-            "[]",
-            "{}"
-        ])
-        .prop_map(str::to_owned),
+        prop::sample::select(vec!["null", "true", "0", "1", "-1", "1.50", "1e400", "18446744073709551616", "[]", "{}"])
+            .prop_map(str::to_owned),
         word(),
     ];
     leaf.prop_recursive(5, 60, 6, move |inner| {
@@ -69,11 +58,7 @@ fn any_file() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(any::<u8>(), 0..200),
         any_json().prop_map(String::into_bytes),
         (any_json(), tasks).prop_map(|(version, tasks)| {
-            format!(
-                r#"{{"version": {version}, "tasks": [{}]}}"#,
-                tasks.join(",")
-            )
-            .into_bytes()
+            format!(r#"{{"version": {version}, "tasks": [{}]}}"#, tasks.join(",")).into_bytes()
         }),
     ]
 }
@@ -81,21 +66,10 @@ fn any_file() -> impl Strategy<Value = Vec<u8>> {
 /// A sound queue of which much is not ours.
 fn any_queue() -> impl Strategy<Value = String> {
     let ours = ["version", "tasks"].map(|key| format!("\"{key}\":"));
-    let of_task = [
-        "id",
-        "account",
-        "state",
-        "attempts",
-        "worker",
-        "lease_until",
-    ];
+    let of_task = ["id", "account", "state", "attempts", "worker", "lease_until"];
     let extra = || ("[a-z]{1,8}", any_json());
-    (
-        prop::collection::vec(extra(), 0..4),
-        prop::collection::vec(extra(), 0..5),
-        0..1000_u64,
-    )
-        .prop_map(move |(fields, tasks, version)| {
+    (prop::collection::vec(extra(), 0..4), prop::collection::vec(extra(), 0..5), 0..1000_u64).prop_map(
+        move |(fields, tasks, version)| {
             let tasks: Vec<_> = tasks
                 .iter()
                 .enumerate()
@@ -112,7 +86,8 @@ fn any_queue() -> impl Strategy<Value = String> {
                 false => format!("[\n  {}\n]", tasks.join(",\n  ")),
             };
             format!("{{{fields}\"version\": {version}, \"tasks\": {tasks}}}\n")
-        })
+        },
+    )
 }
 
 proptest! {

@@ -13,34 +13,17 @@ use support::world::World;
 
 /// Only what the operations themselves need.
 fn bare() -> Settings {
-    Settings {
-        durability: Durability::None,
-        snapshots: 0,
-        audit: false,
-        ..Settings::default()
-    }
+    Settings { durability: Durability::None, snapshots: 0, audit: false, ..Settings::default() }
 }
 
 /// Runs a process per list of operations, on a queue in which both accounts have one task.
-fn interleave(
-    kind: Kind,
-    settings: &Settings,
-    actors: &[Vec<Op>],
-    schedule: &[u8],
-) -> (Verdict, Run<Vec<Outcome>>) {
+fn interleave(kind: Kind, settings: &Settings, actors: &[Vec<Op>], schedule: &[u8]) -> (Verdict, Run<Vec<Outcome>>) {
     let (first, second) = (document(3, "a", &["a1"]), document(3, "b", &["b1"]));
     let world = match kind {
         Kind::Naive | Kind::Flock => World::with(&[("queue.json", &first)]),
-        Kind::Sharded => World::with(&[
-            ("queues/queue_a.json", &first),
-            ("queues/queue_b.json", &second),
-        ]),
+        Kind::Sharded => World::with(&[("queues/queue_a.json", &first), ("queues/queue_b.json", &second)]),
     };
-    let initial: &[&str] = if kind == Kind::Sharded {
-        &["a1", "b1"]
-    } else {
-        &["a1"]
-    };
+    let initial: &[&str] = if kind == Kind::Sharded { &["a1", "b1"] } else { &["a1"] };
     let bodies: Vec<_> = (100..)
         .zip(actors)
         .map(|(pid, ops)| {
@@ -51,20 +34,15 @@ fn interleave(
             }
         })
         .collect();
-    let bodies: Vec<&(dyn Fn(Turnstile) -> Vec<Outcome> + Sync)> = bodies
-        .iter()
-        .map(|body| body as &(dyn Fn(Turnstile) -> _ + Sync))
-        .collect();
+    let bodies: Vec<&(dyn Fn(Turnstile) -> Vec<Outcome> + Sync)> =
+        bodies.iter().map(|body| body as &(dyn Fn(Turnstile) -> _ + Sync)).collect();
     let run = run(world, schedule, &bodies);
     let outcomes: Vec<_> = run.results.iter().flatten().cloned().collect();
     (judge(kind, initial, &outcomes, &run.world), run)
 }
 
 fn push(id: &str) -> Op {
-    Op::Push {
-        id: id.into(),
-        account: "a".into(),
-    }
+    Op::Push { id: id.into(), account: "a".into() }
 }
 
 /// Operations of one process: pushes of ids that nobody else pushes, claims, and work in one go.
@@ -77,17 +55,9 @@ fn ops_of(process: usize) -> impl Strategy<Value = Vec<Op>> {
     ];
     prop::collection::vec(op, 1..4).prop_map(move |ops| {
         let op = |(index, (account, which)): (usize, (String, u8))| match which {
-            0 => Op::Push {
-                id: format!("p{process}-{index}"),
-                account,
-            },
-            1 => Op::Claim {
-                account: Some(account),
-            },
-            _ => Op::Process {
-                account,
-                then_push: Some(format!("q{process}-{index}")),
-            },
+            0 => Op::Push { id: format!("p{process}-{index}"), account },
+            1 => Op::Claim { account: Some(account) },
+            _ => Op::Process { account, then_push: Some(format!("q{process}-{index}")) },
         };
         ops.into_iter().enumerate().map(op).collect()
     })
@@ -152,24 +122,11 @@ proptest! {
 #[test]
 fn a_losing_interleaving_of_naive_is_found_and_shrunk() {
     let loses = |schedule: &[u8]| {
-        let (verdict, run) = interleave(
-            Kind::Naive,
-            &bare(),
-            &[vec![push("p")], vec![push("q")]],
-            schedule,
-        );
-        (
-            matches!(&verdict, Verdict::Silent(fate) if !fate.lost.is_empty()),
-            run,
-        )
+        let (verdict, run) = interleave(Kind::Naive, &bare(), &[vec![push("p")], vec![push("q")]], schedule);
+        (matches!(&verdict, Verdict::Silent(fate) if !fate.lost.is_empty()), run)
     };
-    let config = Config {
-        cases: 1000,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    let mut runner =
-        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let config = Config { cases: 1000, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let result = runner.run(&schedule(2), |schedule| {
         prop_assert!(!loses(&schedule).0);
         Ok(())
@@ -191,10 +148,8 @@ fn a_losing_interleaving_of_naive_is_found_and_shrunk() {
 
 #[test]
 fn the_incident_in_one_schedule() {
-    let process = |then_push: Option<&str>| Op::Process {
-        account: "a".into(),
-        then_push: then_push.map(str::to_owned),
-    };
+    let process =
+        |then_push: Option<&str>| Op::Process { account: "a".into(), then_push: then_push.map(str::to_owned) };
     // B reads; A reads, executes, adds t2 and writes; B, which has executed too, writes its old copy.
     let actors = [vec![process(None)], vec![process(Some("t2"))]];
     let (verdict, _) = interleave(Kind::Naive, &bare(), &actors, &[0, 0, 1]);

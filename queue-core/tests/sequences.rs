@@ -24,11 +24,7 @@ fn sequence() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn settings(snapshots: u64) -> Settings {
-    Settings {
-        durability: Durability::Data,
-        snapshots,
-        ..Settings::default()
-    }
+    Settings { durability: Durability::Data, snapshots, ..Settings::default() }
 }
 
 /// A queue's files by path: contents, with what differs from run to run taken out.
@@ -54,22 +50,14 @@ fn comparable<'a>(files: impl Iterator<Item = (&'a Path, Vec<u8>)>) -> Files {
             };
             content = content.lines().map(plain).collect();
         }
-        assert!(
-            comparable.insert(name, content).is_none(),
-            "two of one name"
-        );
+        assert!(comparable.insert(name, content).is_none(), "two of one name");
     }
     comparable
 }
 
 fn on_model(kind: Kind, settings: Settings, ops: &[Op]) -> (Vec<Outcome>, Files) {
     let gate = Alone::new(World::default());
-    let queue = Queue::open(
-        Model::new(gate.clone(), 7),
-        kind.path(),
-        kind.strategy(),
-        settings,
-    );
+    let queue = Queue::open(Model::new(gate.clone(), 7), kind.path(), kind.strategy(), settings);
     let outcomes = ops.iter().map(|op| apply(&queue, op)).collect();
     assert!(queue.take_warnings().is_empty());
     let world = gate.world();
@@ -79,22 +67,12 @@ fn on_model(kind: Kind, settings: Settings, ops: &[Op]) -> (Vec<Outcome>, Files)
 
 fn on_disk(kind: Kind, settings: Settings, ops: &[Op]) -> (Vec<Outcome>, Files) {
     let directory = tempfile::tempdir().unwrap();
-    let queue = Queue::open(
-        Disk,
-        directory.path().join(kind.path()),
-        kind.strategy(),
-        settings,
-    );
+    let queue = Queue::open(Disk, directory.path().join(kind.path()), kind.strategy(), settings);
     let outcomes = ops.iter().map(|op| apply(&queue, op)).collect();
     assert!(queue.take_warnings().is_empty());
     let mut paths = Vec::new();
     collect(directory.path(), &mut paths);
-    let files = paths.iter().map(|path| {
-        (
-            path.strip_prefix(directory.path()).unwrap(),
-            std::fs::read(path).unwrap(),
-        )
-    });
+    let files = paths.iter().map(|path| (path.strip_prefix(directory.path()).unwrap(), std::fs::read(path).unwrap()));
     (outcomes, comparable(files))
 }
 

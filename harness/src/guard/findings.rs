@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// Runs that shrinking one schedule may take.
-const SHRINK_RUNS: u64 = 150;
+const SHRINK_RUNS: u64 = 60;
 /// Runs that looking for the pivot may take.
-const PIVOT_RUNS: u64 = 40;
+const PIVOT_RUNS: u64 = 20;
 
 struct Finding {
     named: Named,

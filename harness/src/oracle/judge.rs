@@ -8,7 +8,7 @@ use super::{
     error::OracleError,
     failures::{failed, failed_workers, worker_failed},
     history::History,
-    judgement::{Accusation, Judgement, Wrong},
+    judgement::{Accusation, Judgement, Wrong, note},
     outcome::ending_text,
     reference::SerialRunner,
     rules::Rules,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     scenario::{Scenario, Serial},
-    world::{Ended, Node, Outcome, Run},
+    world::{Ended, Node, Outcome, Run, Warning},
 };
 
 /// Judges the runs of one scenario. It remembers serial orders and distinct outcomes, so it is asked for every run and
@@ -121,7 +121,9 @@ impl Judge {
         let mut warnings = Vec::new();
         let mut unknown = None;
         if self.scenario.oracle.serial == Serial::Off {
-            accusations.extend(self.against_first(outcome));
+            let (accused, noted) = self.against_first(outcome);
+            accusations.extend(accused);
+            warnings.extend(noted);
         } else {
             match self.serial.judge(&self.scenario, run, outcome, runner)? {
                 SerialVerdict::Right(notes) => warnings = notes,
@@ -156,12 +158,15 @@ impl Judge {
     }
 
     /// `serial = false`: exit codes that were right in the first run, and the state command's output.
-    fn against_first(&mut self, outcome: &Outcome) -> Vec<Accusation> {
+    ///
+    /// Where a check decides, it sees how each worker ended (`NOCLOBBER_RESULTS`) and accepts that or not: a failure
+    /// that it accepts is worth a warning only.
+    fn against_first(&mut self, outcome: &Outcome) -> (Vec<Accusation>, Vec<Warning>) {
         let Some(first) = &self.first else {
             self.first = Some(outcome.clone());
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         };
-        let mut out = Vec::new();
+        let (mut out, mut notes) = (Vec::new(), Vec::new());
         let mut news = failed_workers(&self.scenario, outcome);
         news.retain(|worker| {
             let exits = &self.scenario.workers[*worker].exit;
@@ -173,10 +178,16 @@ impl Judge {
             let differences = vec!["the state is another one than in the first run".to_owned()];
             out.push(Accusation::Serial { nearest: None, differences, cycle: Vec::new() });
         }
-        if !news.is_empty() {
+        if self.scenario.check.is_some() {
+            for worker in news {
+                let name = &self.scenario.workers[worker].name;
+                let end = ending_text(&outcome.actors[worker]);
+                notes.push(note(format!("{name} {end} in some orders, and the check accepts that")));
+            }
+        } else if !news.is_empty() {
             out.push(worker_failed(&self.scenario, outcome, &news));
         }
-        out
+        (out, notes)
     }
 }
 

@@ -156,7 +156,6 @@ pub(super) enum Call {
         follow: bool,
         extended: bool,
     },
-    StatFs,
     Access {
         at: At,
         follow: bool,
@@ -227,8 +226,11 @@ pub(super) enum Call {
         on_timeout: OnTimeout,
     },
     Yield,
-    Socket {
-        domain: i32,
+    /// Asks for its own process or thread number.
+    Identity,
+    /// Says where its thread number is kept.
+    TidAddress {
+        address: u64,
     },
     Connect {
         fd: i32,

@@ -15,6 +15,8 @@ struct Stream {
     inode: u64,
     bytes: Vec<u8>,
     total: u64,
+    /// Written by a template before it was parked: every fork's output begins with it.
+    prefix: Vec<u8>,
 }
 
 /// Both streams of a worker.
@@ -63,8 +65,25 @@ impl Capture {
     }
 
     /// What was written: output and error.
-    pub(super) fn into_bytes(self) -> [Vec<u8>; 2] {
-        self.streams.map(|s| s.bytes)
+    pub(super) fn bytes(&self) -> [Vec<u8>; 2] {
+        [self.streams[0].bytes.clone(), self.streams[1].bytes.clone()]
+    }
+
+    /// What was written so far comes first in every use from now on.
+    pub(super) fn keep_as_prefix(&mut self) {
+        self.drain();
+        for stream in &mut self.streams {
+            stream.prefix = std::mem::take(&mut stream.bytes);
+        }
+        self.reset();
+    }
+
+    /// Ready for the next use.
+    pub(super) fn reset(&mut self) {
+        for stream in &mut self.streams {
+            stream.bytes.clone_from(&stream.prefix);
+            stream.total = stream.prefix.len() as u64;
+        }
     }
 }
 
@@ -75,7 +94,7 @@ fn stream() -> std::io::Result<(Stream, OwnedFd)> {
     // A smaller pipe is emptied more often, nothing else.
     let _ = rustix::pipe::fcntl_setpipe_size(read.as_fd(), PIPE_SIZE as usize);
     let inode = rustix::fs::fstat(&read)?.st_ino;
-    Ok((Stream { pipe: read.into(), inode, bytes: Vec::new(), total: 0 }, write))
+    Ok((Stream { pipe: read.into(), inode, bytes: Vec::new(), total: 0, prefix: Vec::new() }, write))
 }
 
 /// Opens `/dev/null` for a worker's standard input.

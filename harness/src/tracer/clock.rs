@@ -33,6 +33,11 @@ impl Clock {
         self.epoch_us + self.base_us
     }
 
+    /// Wall-clock time at the start of the run.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch_us
+    }
+
     /// Moves to a later moment (microseconds since the start); never back.
     pub(super) fn advance_to(&mut self, moment_us: u64) {
         self.base_us = self.base_us.max(moment_us);

@@ -40,6 +40,12 @@ pub struct Engine {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+enum Request {
+    Run(Plan),
+    WithoutTemplates,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 enum Answer<T> {
     Done(T),
     Scenario(String),
@@ -97,8 +103,19 @@ impl Engine {
     /// A worker that does not start, or an engine that died.
     pub fn run(&mut self, plan: &Plan) -> Result<Run, PrepareError> {
         let lost = |e: io::Error| PrepareError::Machine(format!("the engine died: {e}"));
-        send(&mut self.socket, plan).map_err(lost)?;
+        send(&mut self.socket, &Request::Run(plan.clone())).map_err(lost)?;
         let answer: Answer<Run> = self.receive().map_err(lost)?;
+        answer.into_result()
+    }
+
+    /// From now on every worker is started afresh for each schedule, never forked from a parked copy.
+    ///
+    /// # Errors
+    /// An engine that died.
+    pub fn without_templates(&mut self) -> Result<(), PrepareError> {
+        let lost = |e: io::Error| PrepareError::Machine(format!("the engine died: {e}"));
+        send(&mut self.socket, &Request::WithoutTemplates).map_err(lost)?;
+        let answer: Answer<()> = self.receive().map_err(lost)?;
         answer.into_result()
     }
 
@@ -163,8 +180,11 @@ fn serve(scenario: &Scenario, place: usize, mut socket: UnixStream) -> ! {
     };
     let mut said = send(&mut socket, &Answer::Done(initial));
     while said.is_ok() {
-        let Ok(plan) = receive::<Plan>(&mut socket) else { break };
-        said = send(&mut socket, &Answer::from(session.run(&plan)));
+        said = match receive(&mut socket) {
+            Ok(Request::Run(plan)) => send(&mut socket, &Answer::from(session.run(&plan))),
+            Ok(Request::WithoutTemplates) => send(&mut socket, &Answer::from(session.without_templates())),
+            Err(_) => break,
+        };
     }
     kernel::exit_now(0);
 }

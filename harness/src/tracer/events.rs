@@ -12,7 +12,7 @@ use super::{
     calls::OnTimeout,
     kernel::{self, Status},
     machine::{Lost, Machine, must, resume},
-    memory,
+    memory, rewrite,
     task::{InCall, Pending, State, Task},
 };
 use crate::world::WarningKind;
@@ -174,8 +174,14 @@ impl Machine {
     fn on_event(&mut self, pid: Pid, status: Status) -> Result<(), Lost> {
         self.stops += 1;
         if !self.tasks.contains_key(&pid) {
-            if let Status::Stopped { .. } = status {
-                self.orphans.insert(pid);
+            match status {
+                Status::Stopped { .. } => {
+                    self.orphans.insert(pid);
+                }
+                Status::Exited(_) | Status::Killed(_) => {
+                    self.orphans.remove(&pid);
+                    self.templates.iter_mut().for_each(|t| drop(t.take_if(|t| t.pid() == pid)));
+                }
             }
             return Ok(());
         }
@@ -326,6 +332,7 @@ impl Machine {
     /// The exit stop of a call that might have slept.
     fn on_exit_stop(&mut self, pid: Pid) -> Result<(), Lost> {
         let (call, slept) = match self.task(pid).state {
+            State::Calling(call @ InCall::FirstLook { .. }) => (call, false),
             State::Calling(call) | State::Asleep(call) => (call, true),
             _ => return self.go_on(pid, 0),
         };
@@ -363,6 +370,7 @@ impl Machine {
                     self.store_remaining(pid, remaining);
                 }
             }
+            InCall::FirstLook { buffer, extended } => rewrite::first_look(pid, buffer, extended, self.clock.epoch()),
             InCall::Plain | InCall::Vfork | InCall::Unknown | InCall::Stopped => {}
         }
         if dirty {
@@ -370,8 +378,12 @@ impl Machine {
         }
         let task = self.task_mut(pid);
         task.deadline = None;
-        task.state = if slept { State::Ready(0) } else { State::Running };
-        Ok(())
+        if slept {
+            task.state = State::Ready(0);
+            Ok(())
+        } else {
+            self.go_on(pid, 0)
+        }
     }
 
     fn store_remaining(&mut self, pid: Pid, address: u64) {

@@ -148,12 +148,6 @@ pub(super) fn borrow_fd(pidfd: &OwnedFd, fd: i32) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Sends a signal to one thread.
-pub(super) fn signal_thread(process: Pid, thread: Pid, signal: i32) -> Result<(), Errno> {
-    // SAFETY: no addresses.
-    Errno::result(unsafe { libc::syscall(libc::SYS_tgkill, process.as_raw(), thread.as_raw(), signal) }).map(drop)
-}
-
 fn check(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -22,6 +22,7 @@ use super::{
     kernel,
     locks::RecordLocks,
     task::{Pending, State, Task},
+    template::Template,
     walk::Walker,
 };
 use crate::world::{Access, ActorEnd, ActorId, Mode, Object, Step, Sync, Warning, WarningKind};
@@ -30,6 +31,8 @@ use crate::world::{Access, ActorEnd, ActorId, Mode, Object, Step, Sync, Warning,
 const PID_BASE: i32 = 1000;
 /// Process numbers reserved for each actor.
 const PIDS_PER_ACTOR: i32 = 1000;
+/// Templates are numbered from here.
+const TEMPLATE_PIDS: i32 = 300;
 /// In another variant of the environment process numbers begin this much later.
 const VARIANT_PIDS: i32 = 307;
 
@@ -74,6 +77,10 @@ pub(super) struct Actor {
     pub capture: Option<Capture>,
     /// The task (number) that went on last: the others come before it again.
     pub turn: u32,
+    /// It has touched the world.
+    pub looked: bool,
+    /// It was forked from its template.
+    pub from_template: bool,
     /// An order among its own tasks was not explored.
     pub inner_choice: bool,
 }
@@ -106,6 +113,12 @@ pub(super) struct Machine {
     /// Paths outside the world that somebody changed, with the actor.
     pub outside: HashMap<PathBuf, usize>,
     pub busy_since: Instant,
+    /// Parked workers, by actor.
+    pub templates: Vec<Option<Template>>,
+    /// Templates are being made.
+    pub building: bool,
+    /// Real inode numbers of the sandbox's and the world's directory.
+    pub roots: [u64; 2],
     /// Delays of the scenario.
     pub delays: Delays,
     /// Actors for whose end others wait.
@@ -135,6 +148,9 @@ impl Machine {
             last_pid: OpenOptions::new().write(true).open("/proc/sys/kernel/ns_last_pid")?,
             outside: HashMap::new(),
             busy_since: Instant::now(),
+            templates: Vec::new(),
+            building: false,
+            roots: [0; 2],
             delays: Delays::default(),
             waited_for: Vec::new(),
         })
@@ -142,6 +158,7 @@ impl Machine {
 
     /// Forgets the last run.
     pub(super) fn begin(&mut self, actors: usize, variant: u32) {
+        self.return_captures();
         self.tasks.clear();
         self.orphans.clear();
         self.actors = (0..actors).map(|_| Actor::default()).collect();
@@ -167,10 +184,18 @@ impl Machine {
 
     /// Makes the next process or thread of this actor get the number that its place among the actor's tasks gives.
     pub(super) fn reserve_pid(&mut self, actor: usize) -> Result<(), Lost> {
-        let first = PID_BASE + self.variant as i32 * VARIANT_PIDS + actor as i32 * PIDS_PER_ACTOR;
-        let next = first + self.actors[actor].made as i32 % PIDS_PER_ACTOR;
+        let next = if self.building {
+            TEMPLATE_PIDS + actor as i32
+        } else {
+            self.first_pid(actor) + self.actors[actor].made as i32 % PIDS_PER_ACTOR
+        };
         must("setting the next process number", self.last_pid.write_at((next - 1).to_string().as_bytes(), 0))?;
         Ok(())
+    }
+
+    /// The number of an actor's first process.
+    pub(super) fn first_pid(&self, actor: usize) -> i32 {
+        PID_BASE + self.variant as i32 * VARIANT_PIDS + actor as i32 * PIDS_PER_ACTOR
     }
 
     /// Lets a task go on natively until its next stop.
@@ -214,15 +239,21 @@ impl Machine {
         })
     }
 
-    /// Kills whatever is left and waits until it is gone.
+    /// Kills whatever is left of the run and waits until it is gone; templates stay.
     pub(super) fn kill_all(&mut self) -> Result<(), Lost> {
         loop {
-            for task in self.tasks.values() {
-                let _ = nix::sys::signal::kill(task.process, Signal::SIGKILL);
+            let parked: Vec<Pid> = self.templates.iter().flatten().map(Template::pid).collect();
+            let left: Vec<Pid> = must("listing processes", processes())?
+                .into_iter()
+                .filter(|pid| pid.as_raw() != 1 && !parked.contains(pid))
+                .collect();
+            if left.is_empty() {
+                break;
             }
-            for orphan in &self.orphans {
-                let _ = nix::sys::signal::kill(*orphan, Signal::SIGKILL);
+            for pid in &left {
+                let _ = nix::sys::signal::kill(*pid, Signal::SIGKILL);
             }
+            // Everybody left is our tracee or our child: each will be reported.
             match kernel::wait_any(true) {
                 Err(Errno::ECHILD) => break,
                 Err(e) => return must("waiting for killed processes", Err(e)),
@@ -237,6 +268,19 @@ impl Machine {
         self.orphans.clear();
         Ok(())
     }
+
+    /// Ends all templates.
+    pub(super) fn drop_templates(&mut self) -> Result<(), Lost> {
+        self.return_captures();
+        self.templates.clear();
+        self.kill_all()
+    }
+}
+
+/// All processes of the sandbox.
+fn processes() -> std::io::Result<Vec<Pid>> {
+    let entries = std::fs::read_dir("/proc")?;
+    Ok(entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).map(Pid::from_raw).collect())
 }
 
 /// Resumes a stopped task. One that was killed meanwhile is no error: its end will be reported.

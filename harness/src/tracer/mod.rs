@@ -29,6 +29,7 @@ mod start;
 mod steps;
 mod syscalls;
 mod task;
+mod template;
 mod walk;
 
 pub use engine::Engine;

@@ -10,6 +10,8 @@ use crate::world::Inode;
 const DEVICE_MINOR: u32 = 77;
 /// Size that directories of the world show: real ones depend on history.
 const DIRECTORY_SIZE: u64 = 4096;
+/// Virtual number of the world's directory and of the one that holds it, as a first look shows it.
+const ROOT_NUMBER: Inode = Inode(2);
 const NANOS: u64 = 1_000_000_000;
 /// `UTIME_NOW` and `UTIME_OMIT`.
 const SPECIAL: [u64; 2] = [(1 << 30) - 1, (1 << 30) - 2];
@@ -57,6 +59,20 @@ pub(super) fn stat(pid: Pid, buffer: u64, extended: bool, number: Inode, times: 
     hashed.extend_from_slice(&len.to_le_bytes());
     hashed.extend_from_slice(&number.0.to_le_bytes());
     hashed
+}
+
+/// The answer to a worker's first look at the world's directory: what it was at the beginning of the run, whatever has
+/// happened since.
+pub(super) fn first_look(pid: Pid, buffer: u64, extended: bool, epoch_us: u64) {
+    let time = epoch_us * 1000;
+    stat(pid, buffer, extended, ROOT_NUMBER, (time, time));
+    // The number of links grows with each folder.
+    let (at, bytes) = if extended {
+        (layout::statx::NLINK, 2u32.to_ne_bytes().to_vec())
+    } else {
+        (layout::stat::NLINK, 2u64.to_ne_bytes().to_vec())
+    };
+    let _ = memory::write(pid, buffer + at as u64, &bytes);
 }
 
 fn hide_directory_size(bytes: &mut [u8], mode: u32, len: usize, blocks: usize) {

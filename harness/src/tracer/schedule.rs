@@ -37,6 +37,8 @@ pub(super) struct Order<'a> {
     pub chooser: &'a mut dyn Chooser,
     /// Run the actors one after the other, whatever the chooser says.
     pub serial: Option<Vec<usize>>,
+    /// The order is the one that virtual time gives: sleeps are as long as they say.
+    pub timeline: bool,
     /// The model of time.
     pub time: TimeModel,
     /// Bytes of output kept per stream.
@@ -66,6 +68,8 @@ struct Schedule<'a> {
     repeats: Vec<Repeats>,
     /// Accesses that the next step of an actor gets in addition: it was started by others' ends.
     inherited: Vec<Vec<Access>>,
+    /// A sleeper was woken in fair time since the last choice: the next step is a barrier.
+    barrier: bool,
     /// Blocked steps were all tried once more before a deadlock is declared.
     tried_again: bool,
 }
@@ -80,6 +84,7 @@ impl Machine {
             last: None,
             repeats: (0..count).map(|_| Repeats::default()).collect(),
             inherited: vec![Vec::new(); count],
+            barrier: false,
             tried_again: false,
         };
         self.waited_for = (0..count).map(|i| schedule.order.workers.iter().any(|w| w.after.contains(&i))).collect();
@@ -282,6 +287,7 @@ impl Schedule<'_> {
         let from = from.min(machine.steps.len());
         if let Some(step) = machine.steps[from..].iter_mut().find(|s| s.chosen) {
             step.accesses.append(&mut self.inherited[actor]);
+            step.barrier |= std::mem::take(&mut self.barrier);
         }
         let now = machine.clock.since_start();
         for step in &machine.steps[from..] {
@@ -294,12 +300,19 @@ impl Schedule<'_> {
 
     /// The earliest sleeper's time is up, and nobody else can run.
     fn wake(&mut self, machine: &mut Machine, pid: Pid) -> Result<(), Lost> {
-        let (actor, mut step) = machine.wake_step(pid);
-        step.barrier = true;
+        let (actor, step) = machine.wake_step(pid);
+        // The next step comes after everything so far, and everything later after it.
+        self.barrier = true;
+        let timeline = self.order.timeline;
         let mattered = machine.steps[machine.task(pid).slept_at.min(machine.steps.len())..]
             .iter()
             .any(|s| s.chosen && s.actor.0 as usize != actor);
-        if mattered && self.order.serial.is_none() && self.order.time == TimeModel::Fair && machine.explored {
+        if mattered
+            && !timeline
+            && self.order.serial.is_none()
+            && self.order.time == TimeModel::Fair
+            && machine.explored
+        {
             let others = self
                 .actors()
                 .filter(|a| *a != actor && machine.actors[*a].started)

@@ -54,6 +54,8 @@ pub(super) struct Session {
     /// What check and state said of an outcome.
     judged: HashMap<[u8; 32], (Option<(Option<i32>, Vec<u8>)>, Option<CheckResult>)>,
     initial: Tree,
+    runs: u64,
+    templates: bool,
 }
 
 impl Session {
@@ -76,6 +78,8 @@ impl Session {
             bases: HashMap::new(),
             judged: HashMap::new(),
             initial,
+            runs: 0,
+            templates: true,
             scenario,
         };
         session.cover_watched()?;
@@ -88,12 +92,30 @@ impl Session {
         self.base(0)
     }
 
+    /// From now on every worker is started afresh.
+    pub(super) fn without_templates(&mut self) -> Result<(), PrepareError> {
+        self.templates = false;
+        self.machine.drop_templates().map_err(|e| PrepareError::Machine(e.to_string()))
+    }
+
     /// Runs one schedule.
     pub(super) fn run(&mut self, plan: &Plan) -> Result<Run, PrepareError> {
         let base = self.base(plan.variant.number)?;
         let io_error = |e: io::Error| PrepareError::Machine(format!("cannot reset the world: {e}"));
         self.reset(&base, plan.variant.number, self.scenario.workers.len()).map_err(io_error)?;
         let workers = self.workers()?;
+        self.runs += 1;
+        if self.runs == 2 && self.templates {
+            // The first run was a fresh start; whoever compares it with the second compares the templates too.
+            let wanted = |w: &Worker| w.after.is_empty();
+            let programs: Vec<Option<&Program>> = workers.iter().map(|w| wanted(w).then_some(&w.program)).collect();
+            let limit = self.scenario.limits.output_bytes;
+            if self.machine.build_templates(&programs, &self.filters, limit).is_err() {
+                let _ = self.machine.kill_all();
+                self.machine.templates.clear();
+            }
+            self.reset(&base, plan.variant.number, self.scenario.workers.len()).map_err(io_error)?;
+        }
         let serial = match &plan.then {
             Policy::Serial(order) if plan.prefix.is_empty() => {
                 Some(order.iter().map(|actor| usize::from(actor.0)).collect())
@@ -107,6 +129,7 @@ impl Session {
             workers: &workers,
             chooser: chooser.as_mut(),
             serial,
+            timeline: plan.then == Policy::Timeline && plan.prefix.is_empty(),
             time: self.scenario.search.time,
             output_limit: self.scenario.limits.output_bytes,
         };
@@ -209,6 +232,7 @@ impl Session {
             use std::os::unix::fs::MetadataExt;
             numbered.push(fs::metadata(root)?.ino());
         }
+        self.machine.roots = [numbered[0], numbered[1]];
         let world = self.world.reset(base, &touched)?;
         self.tmp.reset(&Tree::new(), &touched)?;
         self.shm.reset(&Tree::new(), &touched)?;
@@ -233,8 +257,8 @@ impl Session {
         let mut actors = Vec::new();
         for actor in &mut self.machine.actors {
             let mut end = actor.end.clone();
-            if let Some(capture) = actor.capture.take() {
-                [end.stdout, end.stderr] = capture.into_bytes();
+            if let Some(capture) = &actor.capture {
+                [end.stdout, end.stderr] = capture.bytes();
             }
             if !actor.ended && end.exit.is_none() && end.signal.is_none() {
                 end.ended_by.get_or_insert_with(|| "deadlock".into());
@@ -312,6 +336,7 @@ impl Session {
             workers: std::slice::from_ref(&worker),
             chooser: chooser.as_mut(),
             serial: Some(vec![COMMAND_ACTOR]),
+            timeline: false,
             time: crate::world::TimeModel::Fair,
             output_limit: self.scenario.limits.output_bytes,
         };
@@ -326,8 +351,8 @@ impl Session {
             return Err(format!("`{text}` does not end: {ended:?}"));
         }
         let mut actor = std::mem::take(&mut self.machine.actors[COMMAND_ACTOR]);
-        if let Some(capture) = actor.capture.take() {
-            [actor.end.stdout, actor.end.stderr] = capture.into_bytes();
+        if let Some(capture) = &actor.capture {
+            [actor.end.stdout, actor.end.stderr] = capture.bytes();
         }
         Ok(actor.end)
     }

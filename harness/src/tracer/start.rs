@@ -85,6 +85,9 @@ impl Machine {
         filters: &Filters,
         output_limit: u64,
     ) -> Result<(), Lost> {
+        if self.start_from_template(actor)? {
+            return Ok(());
+        }
         let (capture, ends) = must("making pipes", Capture::new(output_limit))?;
         let null = must("opening /dev/null", capture::null())?;
         let (mut wait, mut go) = must("making a pipe", std::io::pipe())?;
@@ -99,6 +102,7 @@ impl Machine {
                     Err(e) => e.to_string(),
                 };
                 let _ = trouble.write_all(what.as_bytes());
+                eprintln!("{what}");
                 kernel::exit_now(127);
             }
             ForkResult::Parent { child } => child,
@@ -125,9 +129,13 @@ impl Machine {
         entry.capture = Some(capture);
         must("starting a worker", go.write_all(&[1]))?;
         self.settle()?;
-        let mut said = String::new();
-        let _ = report.read_to_string(&mut said);
-        if said.is_empty() { Ok(()) } else { Err(Lost::Other(said)) }
+        // It may be held before its exec (a program in the world), or gone: then the pipe says why.
+        let mut said = [0; 512];
+        must("reading a pipe", rustix::fs::fcntl_setfl(&report, rustix::fs::OFlags::NONBLOCK))?;
+        match report.read(&mut said) {
+            Ok(n @ 1..) => Err(Lost::Other(String::from_utf8_lossy(&said[..n]).into_owned())),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -52,6 +52,17 @@ impl Opened {
         rustix::fs::tell(&self.file).unwrap_or(0)
     }
 
+    /// A file or directory.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.kind(), FileType::RegularFile | FileType::Directory)
+    }
+
+    /// `/dev/null` and its like.
+    pub(super) fn is_stateless(&self) -> bool {
+        const MEMORY_DEVICES: u32 = 1;
+        self.kind() == FileType::CharacterDevice && self.device.0 == MEMORY_DEVICES
+    }
+
     /// Open for writing.
     pub(super) fn writable(&self) -> bool {
         self.flags().intersects(OFlags::WRONLY | OFlags::RDWR)
@@ -148,7 +159,18 @@ impl Machine {
                 self.warn(WarningKind::NotControlled, format!("{name} {what}"));
                 self.go_on(pid, 0)
             }
-            Call::Socket { .. } | Call::StatFs => self.go_on(pid, 0),
+            Call::Identity => {
+                // A template has a number of its own, and answers with that of its forks.
+                if self.building && self.task(pid).number == 0 {
+                    let actor = self.task(pid).actor;
+                    answer(pid, entry, i64::from(self.first_pid(actor)))?;
+                }
+                self.go_on(pid, 0)
+            }
+            Call::TidAddress { address } => {
+                self.task_mut(pid).tid_address = address;
+                self.go_on(pid, 0)
+            }
             Call::Connect { .. } | Call::Accept { .. } => self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry),
             _ => self.dispatch_file(pid, call, entry),
         }
@@ -250,6 +272,11 @@ impl Machine {
                     self.warn(WarningKind::NotControlled, format!("{name} opens the fifo {}", walk.path));
                     return self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry);
                 }
+                if let Call::Stat { buffer, extended, .. } = call
+                    && self.is_first_look(pid, &walk)
+                {
+                    return self.call(pid, State::Calling(InCall::FirstLook { buffer, extended }));
+                }
                 walk.touches_world()
             };
             if inside {
@@ -260,12 +287,24 @@ impl Machine {
         self.go_on(pid, 0)
     }
 
+    /// Whether a worker that has not touched the world yet only looks at the world's directory itself. Shells do when
+    /// they start, to learn whether `PWD` is right. They get what it was at the beginning of the run, as if they had
+    /// looked before anybody did anything: no order needs to be explored for that.
+    fn is_first_look(&self, pid: Pid, walk: &super::walk::Walk) -> bool {
+        let actor = &self.actors[self.task(pid).actor];
+        let roots = self.roots;
+        !actor.looked
+            && walk.target.is_some_and(|(inode, _)| roots.contains(&inode))
+            && walk.lookups.iter().all(|l| l.dir == roots[0])
+    }
+
     /// Holds a task before a visible step. A delay that waited for the end of reads is due now.
     fn hold(&mut self, pid: Pid, pending: Pending) -> Result<(), Lost> {
         self.task_mut(pid).state = State::AtStep(pending);
         self.task_mut(pid).delay_checked = false;
+        let actor = self.task(pid).actor;
+        self.actors[actor].looked = true;
         if !self.delays.is_empty() {
-            let actor = self.task(pid).actor;
             let still = self.read_group(pid, &pending);
             if let Some(wait) = self.delays.group_over(actor, still, None) {
                 self.delay(pid, wait);

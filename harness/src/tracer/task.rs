@@ -29,6 +29,8 @@ pub(super) enum InCall {
     Waiting { entry: Registers, changed: bool, on_timeout: OnTimeout },
     /// A sleep, turned into a wait for signals. `remaining`: where to store the rest when interrupted.
     Sleeping { entry: Registers, remaining: u64 },
+    /// A first look at the world's directory.
+    FirstLook { buffer: u64, extended: bool },
     /// A vfork parent, until its child execs or exits.
     Vfork,
     /// Seen asleep in a call that is not known to sleep.
@@ -92,6 +94,8 @@ pub(super) struct Task {
     pub slept_at: usize,
     /// Delays before the step that it is held at were looked for.
     pub delay_checked: bool,
+    /// Where its thread number is kept in its memory; 0: not known.
+    pub tid_address: u64,
     /// Its process has had a world file open for writing.
     pub wrote: bool,
     /// `/proc/P/task/T/stat` and `.../syscall`, kept open.
@@ -119,6 +123,7 @@ impl Task {
             slept_from: 0,
             slept_at: 0,
             delay_checked: false,
+            tid_address: 0,
             wrote: false,
             files: [open("stat")?, open("syscall")?],
         })
@@ -150,7 +155,7 @@ impl Task {
 }
 
 /// Random bytes that depend on actor, task and place in the stream only.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RandomStream {
     reader: blake3::OutputReader,
 }

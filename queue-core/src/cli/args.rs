@@ -103,12 +103,7 @@ pub(super) struct PushArgs {
     #[arg(long, default_value = DEFAULT_ACCOUNT)]
     account: String,
     /// The task's parameters, any JSON, kept as written; `-` reads them from standard input
-    #[arg(
-        long,
-        value_name = "JSON",
-        default_value = "null",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "JSON", default_value = "null", allow_hyphen_values = true)]
     params: String,
 }
 
@@ -193,34 +188,25 @@ impl Common {
     }
 
     pub(super) fn worker(&self) -> String {
-        self.worker
-            .clone()
-            .unwrap_or_else(|| format!("pid-{}", Disk.process().pid))
+        self.worker.clone().unwrap_or_else(|| format!("pid-{}", Disk.process().pid))
     }
 }
 
 impl PushArgs {
     pub(super) fn task(&self, queue: &Queue<Disk>) -> Result<Task, Error> {
-        let id = self
-            .id
-            .clone()
-            .unwrap_or_else(|| super::fresh_id(queue.storage()));
+        let id = self.id.clone().unwrap_or_else(|| super::fresh_id(queue.storage()));
         let mut text = self.params.clone();
         if text == "-" {
             text.clear();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .map_err(|source| Error::Work {
-                    what: "cannot read the parameters from standard input".into(),
-                    source,
-                })?;
+            std::io::stdin().read_to_string(&mut text).map_err(|source| Error::Work {
+                what: "cannot read the parameters from standard input".into(),
+                source,
+            })?;
         }
         let params: &RawValue = serde_json::from_str(&text).map_err(|error| Error::BadTask {
             what: "params",
             value: text.chars().take(80).collect(),
-            reason: format!(
-                "not JSON: {error}; a text needs quotes of its own, as in --params '\"text\"'"
-            ),
+            reason: format!("not JSON: {error}; a text needs quotes of its own, as in --params '\"text\"'"),
         })?;
         Task::new(&id, &self.account, params)
     }
@@ -228,8 +214,7 @@ impl PushArgs {
 
 /// A time span with a unit: `500ms`, `3s`, `2m`, `1h30m`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let span: jiff::SignedDuration = text
-        .parse()
-        .map_err(|_| "a number and a unit is wanted, such as 500ms, 3s, 2m".to_owned())?;
+    let span: jiff::SignedDuration =
+        text.parse().map_err(|_| "a number and a unit is wanted, such as 500ms, 3s, 2m".to_owned())?;
     Duration::try_from(span).map_err(|_| "a time span cannot be negative".to_owned())
 }

@@ -70,29 +70,20 @@ fn run(args: &Args) -> Result<Exit, Error> {
             Ok(Exit::Done)
         }
         Command::Claim { account } => {
-            let claim = Claim {
-                worker: &worker,
-                account: account.as_deref(),
-                lease: common.lease,
-                except: &[],
-            };
+            let claim = Claim { worker: &worker, account: account.as_deref(), lease: common.lease, except: &[] };
             match operation(&queue, common, |queue| queue.claim(&claim))? {
                 Some(task) => report::task("claim", "claimed", &task, true).map(|()| Exit::Done),
                 None => report::nothing("claim").map(|()| Exit::Nothing),
             }
         }
         Command::Complete(which) => {
-            let done = |queue: &Queue<Disk>| {
-                queue.complete(&which.id, which.account.as_deref(), which.attempt)
-            };
+            let done = |queue: &Queue<Disk>| queue.complete(&which.id, which.account.as_deref(), which.attempt);
             let task = operation(&queue, common, done)?;
             report::task("complete", "completed", &task, false)?;
             Ok(Exit::Done)
         }
         Command::Release(which) => {
-            let done = |queue: &Queue<Disk>| {
-                queue.release(&which.id, which.account.as_deref(), which.attempt)
-            };
+            let done = |queue: &Queue<Disk>| queue.release(&which.id, which.account.as_deref(), which.attempt);
             let task = operation(&queue, common, done)?;
             report::task("release", "released", &task, false)?;
             Ok(Exit::Done)

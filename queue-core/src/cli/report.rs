@@ -29,23 +29,11 @@ struct Line<'a> {
 
 impl<'a> Line<'a> {
     fn new(op: &'a str, outcome: &'a str) -> Self {
-        Line {
-            op,
-            outcome,
-            id: None,
-            account: None,
-            attempt: None,
-            exit: None,
-            task: None,
-        }
+        Line { op, outcome, id: None, account: None, attempt: None, exit: None, task: None }
     }
 
     fn about(op: &'a str, outcome: &'a str, task: &'a Task) -> Self {
-        Line {
-            id: Some(task.id()),
-            account: Some(task.account()),
-            ..Line::new(op, outcome)
-        }
+        Line { id: Some(task.id()), account: Some(task.account()), ..Line::new(op, outcome) }
     }
 }
 
@@ -63,22 +51,14 @@ pub(super) fn task(op: &str, outcome: &str, task: &Task, whole: bool) -> Result<
     let text = one_line(task.text());
     print(&Line {
         attempt: Some(task.attempts()),
-        task: if whole {
-            serde_json::from_str(&text).ok()
-        } else {
-            None
-        },
+        task: if whole { serde_json::from_str(&text).ok() } else { None },
         ..Line::about(op, outcome, task)
     })
 }
 
 /// What became of a task that was worked on, and how its command ended.
 pub(super) fn worked(outcome: &str, task: &Task, exit: Option<i32>) -> Result<(), Error> {
-    print(&Line {
-        attempt: Some(task.attempts()),
-        exit,
-        ..Line::about("work", outcome, task)
-    })
+    print(&Line { attempt: Some(task.attempts()), exit, ..Line::about("work", outcome, task) })
 }
 
 /// There is nothing to claim.
@@ -109,10 +89,7 @@ pub(super) fn warning(error: &Error, json: bool) {
 fn complain(kind: &str, error: &Error, json: bool, exit: Option<Exit>) {
     let line = if json {
         let exit = exit.map_or(String::new(), |exit| format!(",\"exit\":{}", exit as u8));
-        format!(
-            "{{\"{kind}\":{}{exit}}}\n",
-            crate::json::quoted(&error.to_string())
-        )
+        format!("{{\"{kind}\":{}{exit}}}\n", crate::json::quoted(&error.to_string()))
     } else {
         format!("queue: {kind}: {error}\n")
     };
@@ -121,8 +98,7 @@ fn complain(kind: &str, error: &Error, json: bool, exit: Option<Exit>) {
 }
 
 fn print(line: &Line<'_>) -> Result<(), Error> {
-    let mut text =
-        serde_json::to_string(line).unwrap_or_else(|error| unreachable!("plain fields: {error}"));
+    let mut text = serde_json::to_string(line).unwrap_or_else(|error| unreachable!("plain fields: {error}"));
     text.push('\n');
     write(text.as_bytes())
 }

@@ -33,27 +33,14 @@ struct Worker<'a> {
 }
 
 pub(super) fn run(queue: &Queue<Disk>, common: &Common, args: &WorkArgs) -> Result<Exit, Error> {
-    let worker = Worker {
-        queue,
-        common,
-        args,
-        name: common.worker(),
-    };
+    let worker = Worker { queue, common, args, name: common.worker() };
     if args.then_push.is_some() && !args.once && !args.in_memory {
-        return Err(Error::Usage(
-            "--then-push needs --once or --in-memory".into(),
-        ));
+        return Err(Error::Usage("--then-push needs --once or --in-memory".into()));
     }
     if args.command.is_empty() && args.done.is_none() && args.think.is_none() {
-        return Err(Error::Usage(
-            "nothing to do for a task: give a command after `--`, or --done, or --think".into(),
-        ));
+        return Err(Error::Usage("nothing to do for a task: give a command after `--`, or --done, or --think".into()));
     }
-    if args.in_memory {
-        worker.in_memory()
-    } else {
-        worker.claim_and_complete()
-    }
+    if args.in_memory { worker.in_memory() } else { worker.claim_and_complete() }
 }
 
 impl Worker<'_> {
@@ -63,8 +50,7 @@ impl Worker<'_> {
         let mut worked = false;
         loop {
             let claim = self.claim(&released);
-            let Some(task) = operation(self.queue, self.common, |queue| queue.claim(&claim))?
-            else {
+            let Some(task) = operation(self.queue, self.common, |queue| queue.claim(&claim))? else {
                 break;
             };
             worked = true;
@@ -80,17 +66,13 @@ impl Worker<'_> {
                     report::worked("completed", &task, None)?;
                 }
                 Ok(Ended::Badly(exit)) => {
-                    operation(self.queue, self.common, |queue| {
-                        queue.release(id, account, attempt)
-                    })?;
+                    operation(self.queue, self.common, |queue| queue.release(id, account, attempt))?;
                     report::worked("released", &task, exit)?;
                     released.push(id.to_owned());
                 }
                 Err(error) => {
                     // The work's own error is the one to report, whether or not the task could be put back.
-                    let _ = operation(self.queue, self.common, |queue| {
-                        queue.release(id, account, attempt)
-                    });
+                    let _ = operation(self.queue, self.common, |queue| queue.release(id, account, attempt));
                     return Err(error);
                 }
             }
@@ -98,11 +80,7 @@ impl Worker<'_> {
                 return Ok(Exit::Done);
             }
         }
-        if worked {
-            Ok(Exit::Done)
-        } else {
-            self.nothing()
-        }
+        if worked { Ok(Exit::Done) } else { self.nothing() }
     }
 
     /// Claim, work and completion are one read-modify-write.
@@ -136,12 +114,7 @@ impl Worker<'_> {
     }
 
     fn claim<'a>(&'a self, except: &'a [String]) -> Claim<'a> {
-        Claim {
-            worker: &self.name,
-            account: self.args.account.as_deref(),
-            lease: self.common.lease,
-            except,
-        }
+        Claim { worker: &self.name, account: self.args.account.as_deref(), lease: self.common.lease, except }
     }
 
     fn follow_up(&self, account: &str) -> Result<Option<Task>, Error> {
@@ -155,10 +128,7 @@ impl Worker<'_> {
             self.queue.storage().sleep(time);
         }
         if let [program, arguments @ ..] = &self.args.command[..] {
-            let failed = |source| Error::Work {
-                what: format!("cannot run {}", program.display()),
-                source,
-            };
+            let failed = |source| Error::Work { what: format!("cannot run {}", program.display()), source };
             let status = self
                 .spawn(program, arguments, task)
                 .and_then(|mut child| {
@@ -195,11 +165,7 @@ impl Worker<'_> {
         let Some(path) = &self.args.done else {
             return Ok(());
         };
-        let line = format!(
-            "{{\"id\":{},\"worker\":{}}}\n",
-            quoted(task.id()),
-            quoted(&self.name)
-        );
+        let line = format!("{{\"id\":{},\"worker\":{}}}\n", quoted(task.id()), quoted(&self.name));
         let storage = self.queue.storage();
         storage
             .open_append(path)

@@ -57,13 +57,7 @@ impl Storage for Disk {
     }
 
     fn open_append(&self, path: &Path) -> io::Result<File> {
-        retry(|| {
-            OpenOptions::new()
-                .read(true)
-                .append(true)
-                .create(true)
-                .open(path)
-        })
+        retry(|| OpenOptions::new().read(true).append(true).create(true).open(path))
     }
 
     fn read_tail(&self, file: &mut File, limit: u64) -> io::Result<Vec<u8>> {
@@ -125,14 +119,7 @@ impl Storage for Disk {
     fn open_lock(&self, path: &Path) -> io::Result<File> {
         // Never truncated and never unlinked: whoever unlinks a lock file lets two owners in, one of the old inode
         // and one of the new.
-        retry(|| {
-            OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(path)
-        })
+        retry(|| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path))
     }
 
     fn lock(&self, lock: &mut File) -> io::Result<()> {
@@ -167,11 +154,7 @@ impl Storage for Disk {
     fn process(&self) -> Process {
         static HOST_AND_START: OnceLock<(String, u64)> = OnceLock::new();
         let (host, start) = HOST_AND_START.get_or_init(|| (host_name(), start_time()));
-        Process {
-            host: host.clone(),
-            pid: std::process::id(),
-            start: *start,
-        }
+        Process { host: host.clone(), pid: std::process::id(), start: *start }
     }
 
     fn serial(&self) -> u64 {
@@ -218,14 +201,7 @@ mod tests {
     fn reading_stops_at_the_cap() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        for length in [
-            0,
-            1,
-            FIRST_READ - 1,
-            FIRST_READ,
-            FIRST_READ + 1,
-            5 * FIRST_READ,
-        ] {
+        for length in [0, 1, FIRST_READ - 1, FIRST_READ, FIRST_READ + 1, 5 * FIRST_READ] {
             fs::write(&path, vec![b'x'; length]).unwrap();
             assert_eq!(Disk.read(&path, length as u64).unwrap().len(), length);
             if length > 0 {

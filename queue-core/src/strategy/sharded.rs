@@ -34,14 +34,10 @@ impl<S: Storage, I: Strategy<S>> Strategy<S> for Sharded<I> {
     }
 
     fn files(&self, storage: &S, queue: &Path) -> Result<Vec<PathBuf>, Error> {
-        let names = storage
-            .list_dir(queue)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => Error::Missing {
-                    path: queue.to_owned(),
-                },
-                _ => Error::io("list the shards", queue, error),
-            })?;
+        let names = storage.list_dir(queue).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::Missing { path: queue.to_owned() },
+            _ => Error::io("list the shards", queue, error),
+        })?;
         let shards = names.iter().filter(|name| is_shard(name));
         Ok(shards.map(|name| queue.join(name)).collect())
     }
@@ -74,11 +70,7 @@ impl<S: Storage, I: Strategy<S>> Strategy<S> for Sharded<I> {
 /// [`Error::BadTask`] for an account that is empty or too long for a file name.
 pub fn file_name(account: &str) -> Result<String, Error> {
     let refuse = |reason: &str| {
-        Err(Error::BadTask {
-            what: "account",
-            value: account.chars().take(80).collect(),
-            reason: reason.to_owned(),
-        })
+        Err(Error::BadTask { what: "account", value: account.chars().take(80).collect(), reason: reason.to_owned() })
     };
     if account.is_empty() {
         return refuse("it is empty: leave it out or name one");
@@ -91,9 +83,7 @@ pub fn file_name(account: &str) -> Result<String, Error> {
         }
     }
     if encoded.len() > MAX_ENCODED {
-        return refuse(
-            "too long for a file name: shorten it (letters other than a-z take three bytes each)",
-        );
+        return refuse("too long for a file name: shorten it (letters other than a-z take three bytes each)");
     }
     Ok(format!("queue_{encoded}.json"))
 }

@@ -63,10 +63,7 @@ pub(crate) fn judge(kind: Kind, initial: &[&str], outcomes: &[Outcome], world: &
         let ids = fate.iter().filter(|&(_, &count)| fits(count));
         ids.map(|(&id, _)| id.to_owned()).collect::<Vec<_>>()
     };
-    let mut found = Fate {
-        lost: with(|count| count == 0),
-        duplicated: with(|count| count > 1),
-    };
+    let mut found = Fate { lost: with(|count| count == 0), duplicated: with(|count| count > 1) };
     claims.sort();
     for pair in claims.windows(2).filter(|pair| pair[0] == pair[1]) {
         found.duplicated.push(pair[0].0.clone());

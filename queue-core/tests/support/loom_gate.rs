@@ -37,15 +37,8 @@ pub(crate) type Trace = Vec<(usize, &'static str)>;
 impl LoomGate {
     /// To be called inside of `loom::model`.
     pub(crate) fn new(world: World) -> Self {
-        let state = State {
-            world,
-            waiting: Vec::new(),
-            trace: Vec::new(),
-        };
-        let shared = Arc::new(Shared {
-            steps: AtomicUsize::new(0),
-            state: Mutex::new(state),
-        });
+        let state = State { world, waiting: Vec::new(), trace: Vec::new() };
+        let shared = Arc::new(Shared { steps: AtomicUsize::new(0), state: Mutex::new(state) });
         LoomGate { shared, actor: 0 }
     }
 

@@ -112,38 +112,24 @@ pub(crate) fn apply<S: Storage>(queue: &Queue<S>, op: &Op) -> Outcome {
 
 fn try_apply<S: Storage>(queue: &Queue<S>, op: &Op) -> Result<Outcome, Error> {
     Ok(match op {
-        Op::Push { id, account } => Outcome::Pushed {
-            id: id.clone(),
-            new: queue.push(&task(id, account))? == Push::Added,
-        },
+        Op::Push { id, account } => {
+            Outcome::Pushed { id: id.clone(), new: queue.push(&task(id, account))? == Push::Added }
+        }
         Op::Claim { account } => {
-            let claim = Claim {
-                account: account.as_deref(),
-                ..Claim::by("w")
-            };
+            let claim = Claim { account: account.as_deref(), ..Claim::by("w") };
             let claimed = queue.claim(&claim)?;
             Outcome::Claimed(claimed.map(|task| (task.id().to_owned(), task.attempts())))
         }
-        Op::Complete {
-            id,
-            account,
-            attempt,
-        } => Outcome::Completed(queue.complete(id, Some(account), *attempt)?.id().to_owned()),
-        Op::Release {
-            id,
-            account,
-            attempt,
-        } => Outcome::Released(queue.release(id, Some(account), *attempt)?.id().to_owned()),
+        Op::Complete { id, account, attempt } => {
+            Outcome::Completed(queue.complete(id, Some(account), *attempt)?.id().to_owned())
+        }
+        Op::Release { id, account, attempt } => {
+            Outcome::Released(queue.release(id, Some(account), *attempt)?.id().to_owned())
+        }
         Op::Process { account, then_push } => {
-            let claim = Claim {
-                account: Some(account),
-                ..Claim::by("w")
-            };
-            let done = queue.process(&claim, &mut |done| {
-                Ok(Work::Done(
-                    then_push.as_ref().map(|id| task(id, done.account())),
-                ))
-            })?;
+            let claim = Claim { account: Some(account), ..Claim::by("w") };
+            let done = queue
+                .process(&claim, &mut |done| Ok(Work::Done(then_push.as_ref().map(|id| task(id, done.account())))))?;
             Outcome::Processed {
                 pushed: done.as_ref().and(then_push.clone()),
                 done: done.map(|task| task.id().to_owned()),
@@ -151,13 +137,7 @@ fn try_apply<S: Storage>(queue: &Queue<S>, op: &Op) -> Result<Outcome, Error> {
         }
         Op::List => {
             let tasks = queue.list(None)?;
-            let seen = |task: &Task| {
-                (
-                    task.id().to_owned(),
-                    task.state().as_str().to_owned(),
-                    task.attempts(),
-                )
-            };
+            let seen = |task: &Task| (task.id().to_owned(), task.state().as_str().to_owned(), task.attempts());
             Outcome::Listed(tasks.iter().map(seen).collect())
         }
     })
@@ -165,22 +145,14 @@ fn try_apply<S: Storage>(queue: &Queue<S>, op: &Op) -> Result<Outcome, Error> {
 
 /// A task with parameters that no machine number holds.
 pub(crate) fn task(id: &str, account: &str) -> Task {
-    let params =
-        RawValue::from_string(r#"{"n":123456789012345678901234567890,"a":1.10}"#.into()).unwrap();
+    let params = RawValue::from_string(r#"{"n":123456789012345678901234567890,"a":1.10}"#.into()).unwrap();
     Task::new(id, account, &params).unwrap()
 }
 
 /// The queue file with these tasks, all of one account and queued.
 pub(crate) fn document(version: u64, account: &str, ids: &[&str]) -> Vec<u8> {
-    let tasks: Vec<_> = ids
-        .iter()
-        .map(|id| task(id, account).text().to_owned())
-        .collect();
-    format!(
-        r#"{{"version": {version}, "tasks": [{}]}}"#,
-        tasks.join(", ")
-    )
-    .into_bytes()
+    let tasks: Vec<_> = ids.iter().map(|id| task(id, account).text().to_owned()).collect();
+    format!(r#"{{"version": {version}, "tasks": [{}]}}"#, tasks.join(", ")).into_bytes()
 }
 
 /// Any operation on a few ids and accounts, so that they meet often.

@@ -23,10 +23,7 @@ pub(crate) struct Reference {
 
 impl Reference {
     pub(crate) fn new(kind: Kind) -> Self {
-        Reference {
-            kind,
-            files: Default::default(),
-        }
+        Reference { kind, files: Default::default() }
     }
 
     pub(crate) fn apply(&mut self, op: &Op) -> Outcome {
@@ -36,50 +33,29 @@ impl Reference {
     fn try_apply(&mut self, op: &Op) -> Result<Outcome, Refusal> {
         Ok(match op {
             Op::Push { id, account } => {
-                let new = add(
-                    self.files.entry(key(self.kind, account)).or_default(),
-                    id,
-                    account,
-                );
-                Outcome::Pushed {
-                    id: id.clone(),
-                    new,
-                }
+                let new = add(self.files.entry(key(self.kind, account)).or_default(), id, account);
+                Outcome::Pushed { id: id.clone(), new }
             }
             Op::Claim { account } => Outcome::Claimed(self.claim(account.as_deref())?),
-            Op::Complete {
-                id,
-                account,
-                attempt,
-            } => {
+            Op::Complete { id, account, attempt } => {
                 let (tasks, index) = self.held(id, account, *attempt)?;
                 Outcome::Completed(tasks.remove(index).id)
             }
-            Op::Release {
-                id,
-                account,
-                attempt,
-            } => {
+            Op::Release { id, account, attempt } => {
                 let (tasks, index) = self.held(id, account, *attempt)?;
                 tasks[index].claimed = false;
                 Outcome::Released(id.clone())
             }
             Op::Process { account, then_push } => {
                 let Some((done, _)) = self.claim(Some(account))? else {
-                    return Ok(Outcome::Processed {
-                        done: None,
-                        pushed: None,
-                    });
+                    return Ok(Outcome::Processed { done: None, pushed: None });
                 };
                 let tasks = self.file(account)?;
                 tasks.retain(|task| task.id != done);
                 if let Some(next) = then_push {
                     add(tasks, next, account);
                 }
-                Outcome::Processed {
-                    done: Some(done),
-                    pushed: then_push.clone(),
-                }
+                Outcome::Processed { done: Some(done), pushed: then_push.clone() }
             }
             Op::List if self.files.is_empty() => return Err(Refusal::Missing),
             Op::List => {
@@ -93,9 +69,7 @@ impl Reference {
     }
 
     fn file(&mut self, account: &str) -> Result<&mut Tasks, Refusal> {
-        self.files
-            .get_mut(&key(self.kind, account))
-            .ok_or(Refusal::Missing)
+        self.files.get_mut(&key(self.kind, account)).ok_or(Refusal::Missing)
     }
 
     fn claim(&mut self, account: Option<&str>) -> Result<Option<(String, u64)>, Refusal> {
@@ -104,9 +78,7 @@ impl Reference {
             None if self.files.is_empty() => return Err(Refusal::Missing),
             None => self.files.values_mut().collect(),
         };
-        let fits = |task: &&mut Entry| {
-            !task.claimed && account.is_none_or(|account| account == task.account)
-        };
+        let fits = |task: &&mut Entry| !task.claimed && account.is_none_or(|account| account == task.account);
         Ok(files.into_iter().flatten().find(fits).map(|task| {
             task.claimed = true;
             task.attempts += 1;
@@ -114,12 +86,7 @@ impl Reference {
         }))
     }
 
-    fn held(
-        &mut self,
-        id: &str,
-        account: &str,
-        attempt: Option<u64>,
-    ) -> Result<(&mut Tasks, usize), Refusal> {
+    fn held(&mut self, id: &str, account: &str, attempt: Option<u64>) -> Result<(&mut Tasks, usize), Refusal> {
         let tasks = self.file(account)?;
         let fits = |task: &Entry| task.id == id && task.account == account;
         let index = tasks.iter().position(fits).ok_or(Refusal::UnknownId)?;
@@ -142,11 +109,6 @@ fn add(tasks: &mut Tasks, id: &str, account: &str) -> bool {
     if tasks.iter().any(|task| task.id == id) {
         return false;
     }
-    tasks.push(Entry {
-        id: id.to_owned(),
-        account: account.to_owned(),
-        claimed: false,
-        attempts: 0,
-    });
+    tasks.push(Entry { id: id.to_owned(), account: account.to_owned(), claimed: false, attempts: 0 });
     true
 }

@@ -36,12 +36,7 @@ pub(crate) struct Model<G> {
 
 impl<G: Gate> Model<G> {
     pub(crate) fn new(gate: G, pid: u32) -> Self {
-        Model {
-            gate,
-            pid,
-            serial: Cell::new(0),
-            clock: Cell::new(0),
-        }
+        Model { gate, pid, serial: Cell::new(0), clock: Cell::new(0) }
     }
 
     fn step<T>(&self, name: &'static str, mut act: impl FnMut(&mut World) -> T) -> T {
@@ -53,10 +48,7 @@ impl<G: Gate> Model<G> {
     }
 
     fn open(&self, inode: Inode, appends: bool) -> OpenFile {
-        OpenFile {
-            inode,
-            position: (!appends).then_some(0),
-        }
+        OpenFile { inode, position: (!appends).then_some(0) }
     }
 }
 
@@ -171,11 +163,10 @@ impl<G: Gate> Storage for Model<G> {
 
     fn lock(&self, lock: &mut OpenLock<G>) -> io::Result<()> {
         let (inode, owner) = (lock.inode, lock.owner);
-        self.gate
-            .step("lock", |world| match world.try_lock(inode, owner) {
-                true => Step::Done(()),
-                false => Step::Blocked,
-            });
+        self.gate.step("lock", |world| match world.try_lock(inode, owner) {
+            true => Step::Done(()),
+            false => Step::Blocked,
+        });
         lock.held = true;
         Ok(())
     }
@@ -202,16 +193,11 @@ impl<G: Gate> Storage for Model<G> {
 
     fn sleep(&self, duration: Duration) {
         self.step("sleep", |_| ());
-        self.clock
-            .set(self.clock.get() + duration.as_micros() as u64);
+        self.clock.set(self.clock.get() + duration.as_micros() as u64);
     }
 
     fn process(&self) -> Process {
-        Process {
-            host: "model".into(),
-            pid: self.pid,
-            start: u64::from(self.pid),
-        }
+        Process { host: "model".into(), pid: self.pid, start: u64::from(self.pid) }
     }
 
     fn serial(&self) -> u64 {

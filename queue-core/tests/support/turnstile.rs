@@ -55,28 +55,16 @@ pub(crate) struct Run<T> {
 ///
 /// # Panics
 /// If all that are left wait for each other, or if an actor panics.
-pub(crate) fn run<T: Send>(
-    world: World,
-    schedule: &Schedule,
-    actors: &[&(dyn Fn(Turnstile) -> T + Sync)],
-) -> Run<T> {
-    let state = State {
-        world,
-        actors: vec![Status::Running; actors.len()],
-        turn: None,
-        trace: Vec::new(),
-        given_up: false,
-    };
+pub(crate) fn run<T: Send>(world: World, schedule: &Schedule, actors: &[&(dyn Fn(Turnstile) -> T + Sync)]) -> Run<T> {
+    let state =
+        State { world, actors: vec![Status::Running; actors.len()], turn: None, trace: Vec::new(), given_up: false };
     let shared = Arc::new((Mutex::new(state), Condvar::new()));
     let results = std::thread::scope(|scope| {
         let threads: Vec<_> = actors
             .iter()
             .enumerate()
             .map(|(actor, body)| {
-                let gate = Turnstile {
-                    shared: shared.clone(),
-                    actor,
-                };
+                let gate = Turnstile { shared: shared.clone(), actor };
                 scope.spawn(move || {
                     let _end = End(gate.clone());
                     body(gate)
@@ -84,17 +72,10 @@ pub(crate) fn run<T: Send>(
             })
             .collect();
         direct(&shared, schedule);
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let state = lock(&shared.0);
-    Run {
-        results,
-        world: state.world.clone(),
-        trace: state.trace.clone(),
-    }
+    Run { results, world: state.world.clone(), trace: state.trace.clone() }
 }
 
 /// Gives out the turns until every actor has ended.
@@ -105,9 +86,7 @@ fn direct(shared: &(Mutex<State>, Condvar), schedule: &Schedule) {
         let state = lock(&shared.0);
         let mut state = shared
             .1
-            .wait_while(state, |state| {
-                state.turn.is_some() || state.actors.contains(&Status::Running)
-            })
+            .wait_while(state, |state| state.turn.is_some() || state.actors.contains(&Status::Running))
             .unwrap();
         let count = state.actors.len();
         let ready: Vec<_> = (0..count)
@@ -132,11 +111,7 @@ impl Gate for Turnstile {
         state.actors[self.actor] = Status::Ready;
         changed.notify_all();
         loop {
-            state = changed
-                .wait_while(state, |state| {
-                    state.turn != Some(self.actor) && !state.given_up
-                })
-                .unwrap();
+            state = changed.wait_while(state, |state| state.turn != Some(self.actor) && !state.given_up).unwrap();
             if state.given_up {
                 drop(state);
                 panic!("deadlock: {name} waits for a lock that nobody will give up");
@@ -146,11 +121,7 @@ impl Gate for Turnstile {
             let done = act(&mut state.world);
             state.trace.push((self.actor, name));
             if state.world.releases() != before {
-                for actor in state
-                    .actors
-                    .iter_mut()
-                    .filter(|actor| **actor == Status::Blocked)
-                {
+                for actor in state.actors.iter_mut().filter(|actor| **actor == Status::Blocked) {
                     *actor = Status::Ready;
                 }
             }

@@ -35,9 +35,7 @@ impl World {
     /// All names with what they lead to.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&Path, &[u8])> {
         let content = |inode: &Inode| &self.contents[*inode][..];
-        self.names
-            .iter()
-            .map(move |(path, inode)| (&**path, content(inode)))
+        self.names.iter().map(move |(path, inode)| (&**path, content(inode)))
     }
 
     pub(crate) fn file(&self, path: &str) -> Option<&[u8]> {
@@ -51,10 +49,7 @@ impl World {
     }
 
     pub(crate) fn open(&self, path: &Path) -> io::Result<Inode> {
-        self.names
-            .get(path)
-            .copied()
-            .ok_or_else(|| ErrorKind::NotFound.into())
+        self.names.get(path).copied().ok_or_else(|| ErrorKind::NotFound.into())
     }
 
     pub(crate) fn open_or_create(&mut self, path: &Path) -> io::Result<Inode> {
@@ -131,14 +126,8 @@ impl World {
     pub(crate) fn list_dir(&self, path: &Path) -> io::Result<Vec<String>> {
         self.sync_dir(path)?;
         let directories = self.directories.iter();
-        let inside = self
-            .names
-            .keys()
-            .chain(directories)
-            .filter(|name| name.parent() == Some(path));
-        let mut names: Vec<_> = inside
-            .filter_map(|name| name.file_name()?.to_str().map(str::to_owned))
-            .collect();
+        let inside = self.names.keys().chain(directories).filter(|name| name.parent() == Some(path));
+        let mut names: Vec<_> = inside.filter_map(|name| name.file_name()?.to_str().map(str::to_owned)).collect();
         names.sort_unstable();
         Ok(names)
     }

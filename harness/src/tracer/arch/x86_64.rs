@@ -66,6 +66,22 @@ impl Registers {
         self.0.orig_rax = number as u64;
     }
 
+    /// At a seccomp stop: fork instead of making the call. `tid_address` is where the child's thread number belongs.
+    pub(crate) fn as_fork(&self, flags: u64, tid_address: u64) -> Registers {
+        let mut regs = *self;
+        regs.0.orig_rax = libc::SYS_clone as u64;
+        for (index, value) in [flags, 0, 0, tid_address, 0].into_iter().enumerate() {
+            regs.set_arg(index, value);
+        }
+        regs
+    }
+
+    /// Registers for a task that is not to return from any call.
+    pub(crate) fn not_in_call(mut self) -> Registers {
+        self.0.orig_rax = u64::MAX;
+        self
+    }
+
     /// Stack pointer.
     pub(crate) fn stack(&self) -> u64 {
         self.0.rsp
@@ -199,6 +215,9 @@ pub(crate) const TRAPPED: &[i64] = &[
     libc::SYS_vfork,
     libc::SYS_clone,
     libc::SYS_clone3,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_set_tid_address,
     libc::SYS_getrandom,
     libc::SYS_clock_gettime,
     libc::SYS_gettimeofday,
@@ -337,6 +356,8 @@ pub(crate) fn decode(regs: &Registers) -> Option<Call> {
         libc::SYS_execve => Call::Exec { at: At::cwd(a) },
         libc::SYS_execveat => Call::Exec { at: here },
         libc::SYS_fork | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => Call::Fork,
+        libc::SYS_getpid | libc::SYS_gettid => Call::Identity,
+        libc::SYS_set_tid_address => Call::TidAddress { address: a },
         libc::SYS_getrandom => Call::Random { buffer: a, len: b },
         libc::SYS_clock_gettime => Call::Clock(ClockRead::Timespec { clock: fd, at: b }),
         libc::SYS_gettimeofday => Call::Clock(ClockRead::Timeval { at: a }),
