@@ -1,7 +1,7 @@
 #!/bin/sh
-set -eu
-while [ -e count.lock ]; do sleep 0.1; done
-: > count.lock
-read -r count < count || [ -n "$count" ]
-echo $((count + 1)) > count
-rm -f count.lock
+set -u
+while [ -e names.lock ]; do sleep 0.1; done
+: > names.lock
+names=$(cat names)
+printf '%s\n' $names "$1" > names
+rm -f names.lock

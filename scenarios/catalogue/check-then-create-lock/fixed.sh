@@ -1,6 +1,6 @@
 #!/bin/sh
 set -eu
-until mkdir count.lock 2>/dev/null; do sleep 0.1; done
-read -r count < count || [ -n "$count" ]
-echo $((count + 1)) > count
-rmdir count.lock
+until mkdir names.lock 2>/dev/null; do sleep 0.1; done
+names=$(cat names)
+printf '%s\n' $names "$1" > names
+rmdir names.lock

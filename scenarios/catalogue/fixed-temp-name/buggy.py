@@ -1,6 +1,10 @@
 import os, sys
 
 fresh = "state.json.tmp"
-with open(fresh, "w") as file:
-    file.write('{"by":"%s"}' % sys.argv[1])
-os.rename(fresh, "state.json")
+file = os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
+os.write(file, f'{{"by":"{sys.argv[1]}"}}'.encode())
+os.close(file)
+try:
+    os.rename(fresh, "state.json")
+except FileNotFoundError:
+    pass

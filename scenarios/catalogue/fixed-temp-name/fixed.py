@@ -1,6 +1,7 @@
 import os, sys
 
 fresh = f"state.json.{os.getpid()}.tmp"
-with open(fresh, "w") as file:
-    file.write('{"by":"%s"}' % sys.argv[1])
+file = os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
+os.write(file, f'{{"by":"{sys.argv[1]}"}}'.encode())
+os.close(file)
 os.rename(fresh, "state.json")

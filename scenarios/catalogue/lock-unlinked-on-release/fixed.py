@@ -1,9 +1,7 @@
 import fcntl, os, sys
 
-with open("count.lock", "a") as lock:
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    count = int(open("count").read())
-    fresh = f"count.{os.getpid()}"
-    with open(fresh, "w") as file:
-        file.write(str(count + 1))
-    os.rename(fresh, "count")
+lock = os.open("names.lock", os.O_CREAT | os.O_RDWR)
+fcntl.flock(lock, fcntl.LOCK_EX)
+file = os.open("names", os.O_RDWR)
+names = os.read(file, 1000)
+os.pwrite(file, names + f"{sys.argv[1]}\n".encode(), 0)

@@ -1,13 +1,13 @@
-import fcntl, os
+import fcntl, os, sys
 
 
 def current():
-    with open("count") as file:
-        return int(file.read())
+    with open("names") as file:
+        return file.read()
 
 
-owned = os.open("count", os.O_RDWR)
+owned = os.open("names", os.O_RDWR)
 fcntl.lockf(owned, fcntl.LOCK_EX)
-count = current()
-os.pwrite(owned, str(count + 1).encode(), 0)
+names = current()
+os.pwrite(owned, f"{names}{sys.argv[1]}\n".encode(), 0)
 os.close(owned)

@@ -1,7 +1,7 @@
-import fcntl, os
+import fcntl, os, sys
 
-owned = os.open("count", os.O_RDWR)
+owned = os.open("names", os.O_RDWR)
 fcntl.lockf(owned, fcntl.LOCK_EX)
-count = int(os.pread(owned, 20, 0))
-os.pwrite(owned, str(count + 1).encode(), 0)
+names = os.pread(owned, 1000, 0).decode()
+os.pwrite(owned, f"{names}{sys.argv[1]}\n".encode(), 0)
 os.close(owned)

@@ -1,9 +1,9 @@
 import fcntl, os, sys
 
-count = int(open("count").read())
-with open("count.lock", "a") as lock:
+names = open("names").read()
+with open("names.lock", "a") as lock:
     fcntl.flock(lock, fcntl.LOCK_EX)
-    fresh = f"count.{os.getpid()}"
+    fresh = f"names.{os.getpid()}"
     with open(fresh, "w") as file:
-        file.write(str(count + 1))
-    os.rename(fresh, "count")
+        file.write(f"{names}{sys.argv[1]}\n")
+    os.rename(fresh, "names")

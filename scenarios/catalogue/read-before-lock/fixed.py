@@ -1,9 +1,9 @@
 import fcntl, os, sys
 
-with open("count.lock", "a") as lock:
+with open("names.lock", "a") as lock:
     fcntl.flock(lock, fcntl.LOCK_EX)
-    count = int(open("count").read())
-    fresh = f"count.{os.getpid()}"
+    names = open("names").read()
+    fresh = f"names.{os.getpid()}"
     with open(fresh, "w") as file:
-        file.write(str(count + 1))
-    os.rename(fresh, "count")
+        file.write(f"{names}{sys.argv[1]}\n")
+    os.rename(fresh, "names")

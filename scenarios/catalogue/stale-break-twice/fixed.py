@@ -1,18 +1,18 @@
-import fcntl, os, time
+import fcntl, os, sys, time
 
 STALE = 60
 
 
 def take():
-    with open("count.guard", "a") as guard:
+    with open("names.guard", "a") as guard:
         fcntl.flock(guard, fcntl.LOCK_EX)
         try:
-            if time.time() - os.stat("count.lock").st_mtime > STALE:
-                os.unlink("count.lock")
+            if time.time() - os.stat("names.lock").st_mtime > STALE:
+                os.unlink("names.lock")
         except FileNotFoundError:
             pass
         try:
-            os.close(os.open("count.lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.close(os.open("names.lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
             return True
         except FileExistsError:
             return False
@@ -21,9 +21,9 @@ def take():
 while not take():
     time.sleep(0.1)
 
-count = int(open("count").read())
-fresh = f"count.{os.getpid()}"
+names = open("names").read()
+fresh = f"names.{os.getpid()}"
 with open(fresh, "w") as file:
-    file.write(str(count + 1))
-os.rename(fresh, "count")
-os.unlink("count.lock")
+    file.write(f"{names}{sys.argv[1]}\n")
+os.rename(fresh, "names")
+os.unlink("names.lock")

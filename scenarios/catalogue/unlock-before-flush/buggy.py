@@ -1,10 +1,10 @@
-import fcntl
+import fcntl, sys
 
-lock = open("count.lock", "a")
+lock = open("names.lock", "a")
 fcntl.flock(lock, fcntl.LOCK_EX)
-file = open("count", "r+")
-count = int(file.read())
+file = open("names", "r+")
+names = file.read()
 file.seek(0)
-file.write(str(count + 1))
+file.write(f"{names}{sys.argv[1]}\n")
 fcntl.flock(lock, fcntl.LOCK_UN)
 file.close()
