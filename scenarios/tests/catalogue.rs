@@ -1,0 +1,40 @@
+//! Every mistake of the catalogue is found by search, without a hint, and its mended form is clean.
+
+use std::fs;
+
+use scenarios::{folder, run};
+
+#[test]
+fn every_mistake_is_found_and_every_repair_is_clean() {
+    let mut wrong = Vec::new();
+    let mut cases: Vec<_> = fs::read_dir(folder().join("catalogue"))
+        .expect("the catalogue")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.is_dir())
+        .collect();
+    cases.sort();
+    assert!(cases.len() >= 15, "{cases:?}");
+    for case in cases {
+        for form in ["buggy.toml", "fixed.toml"] {
+            let answer = run(&[case.join(form)]);
+            let report = answer.report();
+            let explored = &report["explored"];
+            let line = format!(
+                "{}/{form}: {} in {} classes of {} schedules, exhausted {}, {} outcomes, {:.1} s",
+                case.file_name().unwrap_or_default().to_string_lossy(),
+                report["verdict"],
+                explored["classes"],
+                explored["schedules"],
+                explored["exhausted"],
+                explored["outcomes"],
+                explored["seconds"].as_f64().unwrap_or_default(),
+            );
+            println!("{line}");
+            let mended = form == "fixed.toml";
+            if answer.exit != Some(0) || mended != (report["verdict"] == "clean") {
+                wrong.push(format!("{line}\n{}", report["reason"]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

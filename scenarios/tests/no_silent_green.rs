@@ -1,0 +1,77 @@
+//! Nothing is called clean that was not looked at: what cannot be told is exit 3, a mistake is exit 2.
+
+use std::{fs, path::PathBuf};
+
+use scenarios::{Answer, run};
+
+/// Runs a scenario written beside `files`.
+fn scenario(text: &str, folders: &[&str]) -> Answer {
+    let dir = tempfile::tempdir().expect("a folder");
+    folders.iter().for_each(|name| fs::create_dir(dir.path().join(name)).expect("a folder"));
+    let file: PathBuf = dir.path().join("scenario.toml");
+    fs::write(&file, text).expect("the scenario");
+    run(&[file])
+}
+
+const PAIR: &str = r#"
+[[worker]]
+name = "A"
+run = "queue push t2 --file queue.json --strategy flock --worker A"
+
+[[worker]]
+name = "B"
+run = "queue push t3 --file queue.json --strategy flock --worker B"
+"#;
+
+fn exits(code: i32, says: &str, answer: &Answer) {
+    let all = format!("{:?}{}", answer.reports, answer.stderr);
+    assert_eq!(answer.exit, Some(code), "{all}");
+    assert!(all.contains(says), "`{says}` is not in: {all}");
+}
+
+#[test]
+fn a_worker_that_does_not_start() {
+    let text =
+        "[[worker]]\nname = \"A\"\nrun = \"no-such-program x\"\n[[worker]]\nname = \"B\"\nrun = \"echo 1 > f\"\n";
+    exits(3, "no-such-program", &scenario(text, &[]));
+}
+
+#[test]
+fn workers_that_share_nothing() {
+    let text = "[[worker]]\nname = \"A\"\nrun = \"true\"\n[[worker]]\nname = \"B\"\nrun = \"true\"\n";
+    exits(3, "share", &scenario(text, &[]));
+}
+
+#[test]
+fn a_folder_without_the_file_that_the_workers_need() {
+    let text = "dir = \"empty\"\n\
+        [[worker]]\nname = \"A\"\nrun = \"cat queue.json\"\n[[worker]]\nname = \"B\"\nrun = \"cat queue.json\"\n";
+    exits(3, "queue.json", &scenario(text, &["empty"]));
+}
+
+#[test]
+fn a_folder_that_is_not_there() {
+    exits(2, "nowhere", &scenario(&format!("dir = \"nowhere\"\n{PAIR}"), &[]));
+}
+
+#[test]
+fn a_pattern_that_never_matches() {
+    let delay = "\n[[delay]]\nworker = \"A\"\nafter = \"read other.json\"\nfor = \"1s\"\n";
+    exits(2, "read other.json", &scenario(&format!("{PAIR}{delay}"), &[]));
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest_one() {
+    exits(2, "expect", &scenario(&format!("expct = \"clean\"\n{PAIR}"), &[]));
+}
+
+#[test]
+fn a_scenario_that_is_not_there() {
+    exits(2, "nowhere.toml", &run(&["nowhere.toml".into()]));
+}
+
+#[test]
+fn a_delayed_worker_of_an_unknown_name() {
+    let delay = "\n[[delay]]\nworker = \"C\"\nafter = \"read\"\nfor = \"1s\"\n";
+    exits(2, "C", &scenario(&format!("{PAIR}{delay}"), &[]));
+}
