@@ -428,7 +428,13 @@ impl Machine {
     /// The name under which a descriptor's file is known now.
     pub(super) fn path_of(&self, pid: Pid, fd: i32) -> String {
         let path = super::walk::read_link(&format!("/proc/{pid}/fd/{fd}"));
-        display(path.strip_suffix(" (deleted)").unwrap_or(&path))
+        let Some(gone) = path.strip_suffix(" (deleted)") else { return display(&path) };
+        // A file that never had a name is shown by its real number.
+        let unnamed = |name: &str| name.strip_prefix('#').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+        match gone.rsplit_once('/') {
+            Some((dir, name)) if unnamed(name) => display(&format!("{dir}/(unnamed)")),
+            _ => display(gone),
+        }
     }
 
     fn file_of(&mut self, pid: Pid, fd: i32) -> Option<(u64, Inode)> {

@@ -79,6 +79,8 @@ pub(super) struct Actor {
     pub turn: u32,
     /// It has touched the world.
     pub looked: bool,
+    /// Stands for the paths outside the world that it looked at since its last step.
+    pub private: u64,
     /// It was forked from its template.
     pub from_template: bool,
     /// An order among its own tasks was not explored.

@@ -1,6 +1,10 @@
 //! What happens at a seccomp stop: answered at once, let through, let through and watched, or held as a visible step.
 
-use std::{os::fd::OwnedFd, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    os::fd::OwnedFd,
+    time::Duration,
+};
 
 use nix::{libc, unistd::Pid};
 use rustix::fs::{FileType, OFlags};
@@ -277,6 +281,9 @@ impl Machine {
                 {
                     return self.call(pid, State::Calling(InCall::FirstLook { buffer, extended }));
                 }
+                if !walk.touches_world() {
+                    self.note_private(pid, &walk.path);
+                }
                 walk.touches_world()
             };
             if inside {
@@ -285,6 +292,15 @@ impl Machine {
         }
         self.note_outside(pid, &call);
         self.go_on(pid, 0)
+    }
+
+    /// A path outside the world that is looked at.
+    fn note_private(&mut self, pid: Pid, path: &str) {
+        let mut hasher = DefaultHasher::new();
+        let actor = self.task(pid).actor;
+        let private = &mut self.actors[actor].private;
+        (*private, path).hash(&mut hasher);
+        *private = hasher.finish();
     }
 
     /// Whether a worker that has not touched the world yet only looks at the world's directory itself. Shells do when
