@@ -318,6 +318,7 @@ impl Sim {
             barrier: false,
             chosen: true,
             enabled: Vec::new(),
+            wakeable: Vec::new(),
             time_us: 0,
             effects: Vec::new(),
         }
