@@ -113,6 +113,19 @@ impl Machine {
 
     /// What a pending step is about, in the state the world is in now.
     pub(super) fn draft(&mut self, pid: Pid, pending: &Pending) -> Draft {
+        let mut draft = self.draft_call(pid, pending);
+        draft.accesses.extend(self.memory_accesses(pid));
+        draft
+    }
+
+    /// Between its steps a task may read and write the files that it has mapped: each of its steps touches them.
+    pub(super) fn memory_accesses(&mut self, pid: Pid) -> Vec<Access> {
+        let process = self.task(pid).process;
+        let files: Vec<u64> = self.mapped.iter().filter(|m| m.0 == process).map(|m| m.1).collect();
+        files.into_iter().map(|file| Access::new(Object::Content(self.number(pid, file)), Mode::Write)).collect()
+    }
+
+    fn draft_call(&mut self, pid: Pid, pending: &Pending) -> Draft {
         let (call, entry) = match pending {
             Pending::Call { call, entry } => (*call, entry),
             Pending::Exit => return self.draft_exit(pid),
@@ -563,6 +576,7 @@ impl Machine {
         let owner = if description { Owner::Description(process, fd) } else { Owner::Process(process) };
         let unlock = request.kind == libc::F_UNLCK;
         let mut draft = self.draft_fd(pid, fd, if unlock { Op::Unlock } else { Op::Lock });
+        draft.offset = Some(request.range.0);
         draft.flag(description, "ofd");
         draft.flag(!description, "record");
         if matches!(cmd, libc::F_GETLK | libc::F_OFD_GETLK) {

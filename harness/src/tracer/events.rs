@@ -236,6 +236,11 @@ impl Machine {
         let (actor, wrote) = (self.task(parent).actor, self.task(parent).wrote);
         self.adopt(child, actor)?;
         self.task_mut(child).wrote = wrote;
+        let (from, to) = (self.task(parent).process, self.task(child).process);
+        if from != to {
+            let inherited: Vec<u64> = self.mapped.iter().filter(|m| m.0 == from).map(|m| m.1).collect();
+            self.mapped.extend(inherited.into_iter().map(|file| (to, file)));
+        }
         if self.orphans.remove(&child) {
             self.task_mut(child).state = State::Ready(0);
         }
@@ -261,6 +266,7 @@ impl Machine {
         }
         if task.pid == task.process {
             self.forget_locks(task.process);
+            self.mapped.retain(|m| m.0 != task.process);
             // The last thread is reported under the leader's number: no other thread can be left.
             self.tasks.retain(|_, t| t.process != task.process);
         }
@@ -321,6 +327,7 @@ impl Machine {
                 self.tasks.insert(pid, task);
             }
         }
+        self.mapped.retain(|m| m.0 != pid);
         self.prepare_image(pid)?;
         match self.task(pid).state {
             // The exit stop of a watched exec is still to come.
@@ -332,7 +339,7 @@ impl Machine {
     /// The exit stop of a call that might have slept.
     fn on_exit_stop(&mut self, pid: Pid) -> Result<(), Lost> {
         let (call, slept) = match self.task(pid).state {
-            State::Calling(call @ InCall::FirstLook { .. }) => (call, false),
+            State::Calling(call @ (InCall::FirstLook { .. } | InCall::ProcessStat { .. })) => (call, false),
             State::Calling(call) | State::Asleep(call) => (call, true),
             _ => return self.go_on(pid, 0),
         };
@@ -368,6 +375,12 @@ impl Machine {
                 } else {
                     regs.set_result(-i64::from(libc::EINTR));
                     self.store_remaining(pid, remaining);
+                }
+            }
+            InCall::ProcessStat { buffer, len } => {
+                if let Some(new) = rewrite::process_stat(pid, buffer, len, regs.result()) {
+                    regs.set_result(new);
+                    dirty = true;
                 }
             }
             InCall::FirstLook { buffer, extended } => rewrite::first_look(pid, buffer, extended, self.clock.epoch()),

@@ -25,7 +25,7 @@ use super::{
     template::Template,
     walk::Walker,
 };
-use crate::world::{Access, ActorEnd, ActorId, Mode, Object, Step, Sync, Warning, WarningKind};
+use crate::world::{Access, ActorEnd, ActorId, Inode, Mode, Object, Step, Sync, Warning, WarningKind};
 
 /// The processes of actor i are numbered from `PID_BASE + i * PIDS_PER_ACTOR`.
 const PID_BASE: i32 = 1000;
@@ -125,6 +125,12 @@ pub(super) struct Machine {
     pub delays: Delays,
     /// Actors for whose end others wait.
     pub waited_for: Vec<bool>,
+    /// Which processes have a writable shared mapping of which world files (real inodes).
+    pub mapped: Vec<(Pid, u64)>,
+    /// Every such mapping made in this run: actor, file, path.
+    pub maps: Vec<(usize, Inode, String)>,
+    /// Nothing less than all orders will do.
+    pub exhaustive: bool,
 }
 
 impl Machine {
@@ -155,6 +161,9 @@ impl Machine {
             roots: [0; 2],
             delays: Delays::default(),
             waited_for: Vec::new(),
+            mapped: Vec::new(),
+            maps: Vec::new(),
+            exhaustive: false,
         })
     }
 
@@ -171,6 +180,8 @@ impl Machine {
         self.steps.clear();
         self.warnings.clear();
         self.outside.clear();
+        self.mapped.clear();
+        self.maps.clear();
         self.delays.begin();
     }
 
@@ -254,6 +265,10 @@ impl Machine {
             }
             for pid in &left {
                 let _ = nix::sys::signal::kill(*pid, Signal::SIGKILL);
+            }
+            // The signal does not wake a task that is held at its exit already.
+            for pid in left.iter().chain(self.tasks.keys()) {
+                let _ = ptrace::cont(*pid, None);
             }
             // Everybody left is our tracee or our child: each will be reported.
             match kernel::wait_any(true) {

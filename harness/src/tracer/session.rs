@@ -22,7 +22,8 @@ use crate::{
     explore,
     scenario::{self, Command, Ends, Scenario},
     world::{
-        ActorEnd, CheckResult, Ended, Node, Outcome, Plan, Policy, Run, Tree, Warning, WarningKind, WorkTree, read_node,
+        ActorEnd, CheckResult, Ended, Node, Op, Outcome, Plan, Policy, Run, Step, Tree, Warning, WarningKind, WorkTree,
+        read_node,
     },
 };
 
@@ -67,6 +68,7 @@ impl Session {
         let machine_error = |e: io::Error| PrepareError::Machine(format!("cannot prepare the sandbox: {e}"));
         let mut machine = Machine::new().map_err(machine_error)?;
         machine.step_limit = scenario.limits.steps;
+        machine.exhaustive = scenario.search.exhaustive;
         machine.cpu_limit = Duration::from_secs(scenario.limits.cpu_seconds);
         machine.delays = Delays::new(&scenario.delays, scenario.workers.len());
         let filters = Filters::new().map_err(|e| PrepareError::Machine(e.to_string()))?;
@@ -167,6 +169,18 @@ impl Session {
         }
         let unmatched = self.machine.delays.unmatched();
         let steps = std::mem::take(&mut self.machine.steps);
+        for (actor, file, path) in std::mem::take(&mut self.machine.maps) {
+            let other = |s: &Step| {
+                s.actor.0 as usize == actor
+                    && s.inode == Some(file)
+                    && !matches!(s.op, Op::Open | Op::Create | Op::Map | Op::Close)
+            };
+            if !steps.iter().any(other) {
+                let name = &self.scenario.workers[actor].name;
+                let text = format!("{name} works on {path} through memory only: nothing of it is seen");
+                warnings.push(Warning { kind: WarningKind::NotControlled, text });
+            }
+        }
         Ok(Run { steps, choices, diverged, ended, pending, outcome, warnings, unmatched })
     }
 

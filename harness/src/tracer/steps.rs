@@ -252,6 +252,7 @@ impl Machine {
         let mut step = self.step(pid, draft, ret, result_words(draft.op, ret));
         if ret < 0 {
             step.accesses = failed(&draft.accesses, draft.op);
+            step.accesses.extend(self.memory_accesses(pid));
             return Ok(step);
         }
         let mut changed_content = None;
@@ -351,11 +352,17 @@ impl Machine {
             let path = draft.path.clone().unwrap_or_default();
             if let Some(file) = draft.file {
                 self.inodes.modified(file, actor, now);
+                let process = self.task(pid).process;
+                if !self.mapped.contains(&(process, file)) {
+                    self.mapped.push((process, file));
+                }
+                self.maps.push((actor, self.inodes.number(file, actor, now), path.clone()));
             }
-            self.warn(
-                WarningKind::NotControlled,
-                format!("{name} maps {path} shared and writable: its writes through memory are not seen"),
-            );
+            if self.exhaustive {
+                let text = format!("{name} maps {path} shared and writable: orders inside its memory are not explored");
+                self.warn(WarningKind::NotControlled, text);
+            }
+            self.warn(WarningKind::Coverage, format!("memory of {path} switched at steps only"));
         }
         self.record_effects(&mut step, draft, &call, before, changed_content);
         let _ = entry;

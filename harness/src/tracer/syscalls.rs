@@ -38,6 +38,8 @@ pub(super) struct Opened {
     pub size: u64,
     /// On the world's file system.
     pub world: bool,
+    /// On a `/proc`.
+    pub proc: bool,
     device: (u32, u32),
 }
 
@@ -79,8 +81,9 @@ impl Machine {
         let file = kernel::borrow_fd(&self.task(pid).pidfd, fd).ok()?;
         let stat = rustix::fs::fstat(&file).ok()?;
         let world = stat.st_dev == self.walker.world_device();
+        let proc = stat.st_dev == self.walker.proc_device();
         let device = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
-        Some(Opened { file, inode: stat.st_ino, mode: stat.st_mode, size: stat.st_size as u64, world, device })
+        Some(Opened { file, inode: stat.st_ino, mode: stat.st_mode, size: stat.st_size as u64, world, proc, device })
     }
 
     /// Looks a path of a task up.
@@ -198,6 +201,10 @@ impl Machine {
                     self.go_on(pid, 0)
                 }
                 Some(file) if waits(&file) => self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry),
+                Some(file) if file.proc && is_process_stat(pid, fd) => match memory::pieces(pid, buffer)[..] {
+                    [(buffer, len)] => self.call(pid, State::Calling(InCall::ProcessStat { buffer, len })),
+                    _ => self.go_on(pid, 0),
+                },
                 _ => self.go_on(pid, 0),
             },
             Call::Write { fd, .. } => match self.inspect(pid, fd) {
@@ -474,6 +481,12 @@ fn micros((seconds, parts): (u64, u64), per_micro: u64) -> u64 {
 /// Pipes, sockets, terminals and the descriptors that are queues of events.
 fn waits(file: &Opened) -> bool {
     !matches!(file.kind(), FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::BlockDevice)
+}
+
+/// Whether a descriptor of a `/proc` is `/proc/P/stat` (or a thread's).
+fn is_process_stat(pid: Pid, fd: i32) -> bool {
+    let path = super::walk::read_link(&format!("/proc/{pid}/fd/{fd}"));
+    path.ends_with("/stat") && path != "/proc/stat"
 }
 
 /// The descriptors that a task has open.

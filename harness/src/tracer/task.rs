@@ -29,6 +29,8 @@ pub(super) enum InCall {
     Waiting { entry: Registers, changed: bool, on_timeout: OnTimeout },
     /// A sleep, turned into a wait for signals. `remaining`: where to store the rest when interrupted.
     Sleeping { entry: Registers, remaining: u64 },
+    /// A read of `/proc/P/stat` into this buffer.
+    ProcessStat { buffer: u64, len: u64 },
     /// A first look at the world's directory.
     FirstLook { buffer: u64, extended: bool },
     /// A vfork parent, until its child execs or exits.

@@ -66,6 +66,11 @@ impl Walker {
         })
     }
 
+    /// The device number of `/proc`.
+    pub(super) fn proc_device(&self) -> u64 {
+        self.proc_device
+    }
+
     /// The device number of the world's file system.
     pub(super) fn world_device(&self) -> u64 {
         self.world_device
