@@ -7,7 +7,7 @@ use std::sync::Arc;
 use noclobber::{
     oracle::{Accusation, Case, Judge, Judgement, Named, Wrong, name, step_lines, witness_warnings},
     scenario::{Conserve, Kind, Scenario, Serial},
-    world::{ActorId, Run},
+    world::{ActorId, Op, Run},
 };
 use oracle_support::*;
 use serde_json::{Value, json};
@@ -271,6 +271,32 @@ fn a_reader_of_half_a_file_is_a_torn_read() {
     let mut run = failing.run("");
     run.outcome.as_mut().unwrap().actors[1].exit = Some(1);
     assert_eq!(super_kind(&mut failing, &run), Kind::WorkerFailed);
+}
+
+#[test]
+fn giving_up_at_a_taken_lock_file_is_worker_failed_whatever_the_owner_read() {
+    // Nobody waits for the lock file; its owner reads the file, then maps it, and replaces it.
+    let add = |me: &'static str| {
+        let next = compute(move |mind| format!("{}{me}", mind.read["c"]));
+        let gives_up = Act::SkipIf(7, Arc::new(|mind| mind.failed));
+        let ends = Act::Exit(Arc::new(|mind| i32::from(!mind.read.contains_key("c"))));
+        let replaces = vec![
+            Act::Write("c.lock".into(), next),
+            Act::Close("c.lock".into()),
+            Act::Rename("c.lock".into(), "c".into()),
+        ];
+        acts([vec![Act::Exclusive("c.lock".into()), gives_up], read("c"), replaces, vec![ends.clone(), ends]])
+    };
+    let mut programs = programs(&[("c", "0")], [add("a"), add("b")]);
+    let mut run = programs.run("ABBBBBBBB");
+    let read = run.steps.iter().position(|step| step.op == Op::Read).unwrap();
+    let map = noclobber::world::Step { op: Op::Map, data: None, offset: None, ..run.steps[read].clone() };
+    run.steps.insert(read + 1, map);
+    let exits: Vec<_> = run.outcome.as_ref().unwrap().actors.iter().map(|end| end.exit).collect();
+    assert_eq!(exits, [Some(0), Some(1)]);
+    assert_eq!(super_kind(&mut programs, &run), Kind::WorkerFailed);
+    let history = noclobber::oracle::History::of(&run, &programs.initial);
+    assert!(history.readings.iter().all(|reading| reading.fits(b"0")), "{:?}", history.readings);
 }
 
 fn super_kind(programs: &mut Programs, run: &Run) -> Kind {

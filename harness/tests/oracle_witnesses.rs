@@ -279,6 +279,8 @@ fn a_run_without_steps_or_with_foreign_actors_is_no_panic() {
         steps: Vec::new(),
         choices: Vec::new(),
         diverged: None,
+        pending: Vec::new(),
+        unmatched: Vec::new(),
         ended: Ended::Done,
         outcome: None,
         warnings: Vec::new(),

@@ -119,12 +119,6 @@ impl<'a> Hunt<'a> {
     /// The first run tells whether anything can be told: the same plan gives the same run, the scenario's patterns
     /// fit, and every worker can succeed.
     fn check_first(&mut self, plan: &Plan, run: &Run) -> Result<(), GuardError> {
-        if let Some(pattern) = run.unmatched.first().filter(|_| run.outcome.is_some()) {
-            return Err(GuardError::Mistake(format!(
-                "the pattern `{pattern}` never matched a step of its worker: look at the steps with -v, and mend the \
-                 pattern or its nth"
-            )));
-        }
         let again = self.engine.run(plan)?;
         if difference(run, &again).is_some() {
             // The second run is the first to use templates; without them the programs may well repeat themselves.
@@ -142,7 +136,8 @@ impl<'a> Hunt<'a> {
             Serial::Operations | Serial::Workers => run,
         };
         match self.judge.first_reference(undisturbed, &mut runner) {
-            Ok(None) => {}
+            // A worker that fails does not come to the steps that the patterns mean.
+            Ok(None) => fitting(run)?,
             Ok(Some(reason)) => self.doubt(reason),
             Err(e) => return Err(GuardError::CannotTell(e.to_string())),
         }
@@ -262,6 +257,17 @@ impl<'a> Hunt<'a> {
             },
             warnings: self.warnings.into_iter().collect(),
         })
+    }
+}
+
+/// Every pattern of the scenario must have matched.
+fn fitting(run: &Run) -> Result<(), GuardError> {
+    match run.unmatched.first().filter(|_| run.outcome.is_some()) {
+        None => Ok(()),
+        Some(pattern) => Err(GuardError::Mistake(format!(
+            "the pattern `{pattern}` never matched a step of its worker: look at the steps with -v, and mend the \
+             pattern or its nth"
+        ))),
     }
 }
 

@@ -254,6 +254,8 @@ impl History {
         reading.steps.1 = number;
         reading.during = reading.during.or(during);
         match piece {
+            // What is mapped is the whole file, whatever was read of it before.
+            Some(piece) if step.op == Op::Map => reading.pieces.push((0, piece)),
             Some(piece) => reading.pieces.push((step.offset.unwrap_or(end), piece)),
             None => reading.complete = false,
         }

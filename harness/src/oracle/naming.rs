@@ -58,7 +58,7 @@ pub(super) struct Findings<'a> {
 pub fn name(case: &Case<'_>, run: &Run, wrong: &Wrong, references: &[&Run]) -> Named {
     let serial: Vec<&Outcome> = references.iter().filter_map(|run| run.outcome.as_ref()).collect();
     let history = History::of(run, case.initial);
-    let otherwise_right = wrong.accusations.iter().all(|a| matches!(a, Accusation::WorkerFailed { .. }));
+    let otherwise_right = otherwise_right(wrong);
     let suspects = wrong_workers(case, run, wrong, &serial);
     let id = case.id_member();
     let mut findings = Findings {
@@ -118,6 +118,11 @@ fn kind(wrong: &Wrong, findings: &Findings<'_>, otherwise_right: bool) -> Kind {
     if serial { Kind::Unserializable } else { Kind::CheckFailed }
 }
 
+/// Nothing is wrong but that workers failed.
+fn otherwise_right(wrong: &Wrong) -> bool {
+    wrong.accusations.iter().all(|a| matches!(a, Accusation::WorkerFailed { .. }))
+}
+
 /// The workers that behaved as in no serial order; all of them when none stands out.
 fn wrong_workers(case: &Case<'_>, run: &Run, wrong: &Wrong, serial: &[&Outcome]) -> BTreeSet<usize> {
     let everyone: BTreeSet<usize> = (0..case.scenario.workers.len()).collect();
@@ -128,7 +133,8 @@ fn wrong_workers(case: &Case<'_>, run: &Run, wrong: &Wrong, serial: &[&Outcome])
             out.extend(workers.iter().map(|worker| usize::from(worker.0)));
         }
     }
-    if !serial.is_empty() {
+    // The others did what some order without the failed ones explains.
+    if !otherwise_right(wrong) && !serial.is_empty() {
         let own = own_files(run, outcome);
         let file = |outcome: &Outcome, path: &str| match outcome.files.get(path) {
             Some(Node::File { bytes, .. }) => Some(bytes.clone()),

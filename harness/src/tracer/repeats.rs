@@ -5,6 +5,12 @@ use crate::world::{Access, Op, Step};
 /// Longest cycle that is noticed, in steps.
 const LONGEST: usize = 48;
 
+/// A cycle that contains a sleep or a refused attempt is polling when it came so often.
+const WAITING_CYCLES: u64 = 3;
+/// Any other cycle only when it came this often: programs ask the same question several times in a row without waiting
+/// for another answer (shells and version managers do when they start), and holding them back leaves orders out.
+const BUSY_CYCLES: u64 = 30;
+
 /// The recent steps of one actor.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
@@ -21,6 +27,7 @@ pub(super) struct Repeats {
 struct Mark {
     print: u64,
     accesses: Vec<Access>,
+    waits: bool,
 }
 
 impl Repeats {
@@ -41,7 +48,7 @@ impl Repeats {
 
     /// It made a step.
     pub(super) fn made(&mut self, step: &Step, now_us: u64) {
-        self.recent.push(Mark { print: print(step), accesses: step.accesses.clone() });
+        self.recent.push(Mark { print: print(step), accesses: step.accesses.clone(), waits: is_waiting(step) });
         if self.recent.len() > 3 * LONGEST {
             self.recent.drain(..LONGEST);
         }
@@ -52,7 +59,8 @@ impl Repeats {
                 if self.in_cycle == cycle {
                     self.in_cycle = 0;
                     self.cycles += 1;
-                    self.yields = is_polling(self.cycles, cycle);
+                    let waits = self.recent[len - cycle..].iter().any(|m| m.waits);
+                    self.yields = self.cycles >= if waits { WAITING_CYCLES } else { BUSY_CYCLES };
                 } else {
                     // In the middle of a cycle it goes on: it holds things that others may want.
                     self.yields = false;
@@ -83,10 +91,13 @@ impl Repeats {
     }
 }
 
-/// Programs ask the same question twice in a row without polling (a shell looks at its directory twice at its start);
-/// holding them back then would leave orders out.
-fn is_polling(cycles: u64, length: usize) -> bool {
-    cycles >= 3 && cycles * length as u64 >= 8
+/// Whether a step is one that programs repeat because they wait: a sleep, or an attempt to take what another holds.
+fn is_waiting(step: &Step) -> bool {
+    let refused = step.failed()
+        && (step.op == Op::Lock
+            || matches!(step.op, Op::Mkdir | Op::Link | Op::Symlink)
+            || step.flags.iter().any(|f| f == "excl" || f == "noreplace"));
+    step.op == Op::Sleep || refused
 }
 
 /// What must be the same for two steps to be a repetition: all but numbers that count.

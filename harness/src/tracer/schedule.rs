@@ -202,6 +202,15 @@ impl Schedule<'_> {
             };
         }
         let eager: Vec<ActorId> = ready.iter().copied().filter(|a| !self.repeats[a.0 as usize].yields()).collect();
+        if eager.len() < ready.len() && !eager.is_empty() {
+            for actor in ready.iter().filter(|a| !eager.contains(a)) {
+                let text = format!(
+                    "{{{}}} repeats the same steps: its retries are not exhausted while others can run",
+                    actor.0
+                );
+                machine.warn(WarningKind::Coverage, text);
+            }
+        }
         if eager.is_empty() {
             if let Some(pid) = machine.next_deadline(|_| true) {
                 if let Some(ended) = self.idle_or_livelock(machine, &ready)? {

@@ -40,6 +40,9 @@ pub enum PrepareError {
 /// Numbers of the actors that setup, check and state run as: beyond any worker's.
 const COMMAND_ACTOR: usize = 0;
 
+/// What the scenario's state (exit code and output) and check commands said of an outcome.
+type Judged = (Option<(Option<i32>, Vec<u8>)>, Option<CheckResult>);
+
 /// One scenario, ready to run.
 pub(super) struct Session {
     scenario: Scenario,
@@ -52,7 +55,7 @@ pub(super) struct Session {
     /// The world after setup, for each variant of the environment.
     bases: HashMap<u32, Tree>,
     /// What check and state said of an outcome.
-    judged: HashMap<[u8; 32], (Option<(Option<i32>, Vec<u8>)>, Option<CheckResult>)>,
+    judged: HashMap<[u8; 32], Judged>,
     initial: Tree,
     runs: u64,
     templates: bool,
@@ -278,7 +281,7 @@ impl Session {
     }
 
     /// Runs state and check, each in a copy of the final world.
-    fn judge(&mut self, outcome: &Outcome) -> io::Result<(Option<(Option<i32>, Vec<u8>)>, Option<CheckResult>)> {
+    fn judge(&mut self, outcome: &Outcome) -> io::Result<Judged> {
         let world: Tree =
             outcome.files.iter().filter(|(p, _)| !p.starts_with('/')).map(|(p, n)| (p.clone(), n.clone())).collect();
         // The trace and the ends of the run being judged are kept aside.

@@ -44,6 +44,9 @@ impl Program {
     /// A text: no such program, or a NUL byte.
     pub(super) fn new(command: &Command, env: &BTreeMap<OsString, OsString>) -> Result<Self, String> {
         let args: Vec<String> = match command {
+            Command::Shell(text) if is_plain_call(text, env) => {
+                vec!["/bin/sh".into(), "-c".into(), format!("exec {text}")]
+            }
             Command::Shell(text) => vec!["/bin/sh".into(), "-c".into(), text.clone()],
             Command::Args(args) => args.clone(),
         };
@@ -63,6 +66,26 @@ impl Program {
         })
     }
 }
+
+/// Whether a shell command only calls one program, so that the program may take the shell's place, as it does when
+/// bash runs it (dash would wait for it in a process of its own). One process can be forked from a template.
+fn is_plain_call(text: &str, env: &BTreeMap<OsString, OsString>) -> bool {
+    let trimmed = text.trim();
+    let first = trimmed.split_whitespace().next().unwrap_or_default();
+    let plain = !trimmed.contains(['|', '&', ';', '<', '>', '(', ')', '`', '\n', '#']);
+    let unquoted = !first.contains(['\'', '"', '\\', '=', '*', '?', '[', '~']);
+    // Without a slash it may be a builtin, an alias or a reserved word; with one it is a file.
+    let program =
+        first.contains('/') || !first.contains('$') && !BUILTINS.contains(&first) && find(first, env).is_some();
+    plain && unquoted && program
+}
+
+/// Words that the shell answers itself although a program of that name may exist.
+const BUILTINS: [&str; 40] = [
+    ".", ":", "[", "alias", "bg", "break", "case", "cd", "chdir", "command", "continue", "do", "done", "echo", "eval",
+    "exec", "exit", "export", "false", "fg", "for", "getopts", "hash", "if", "jobs", "kill", "printf", "pwd", "read",
+    "return", "set", "shift", "test", "times", "trap", "true", "type", "ulimit", "umask", "wait",
+];
 
 fn find(name: &str, env: &BTreeMap<OsString, OsString>) -> Option<std::path::PathBuf> {
     if name.contains('/') {

@@ -208,7 +208,16 @@ impl Machine {
         let actors =
             self.actors.iter().map(|a| ActorEnd { stdout: a.seen.to_le_bytes().into(), ..ActorEnd::default() });
         let outcome = whole.then(|| Outcome { files, actors: actors.collect(), ..Outcome::default() });
-        Run { steps: self.steps, choices, diverged, ended, pending, outcome, warnings: Vec::new() }
+        Run {
+            steps: self.steps,
+            choices,
+            diverged,
+            ended,
+            pending,
+            outcome,
+            unmatched: Vec::new(),
+            warnings: Vec::new(),
+        }
     }
 
     /// Does the next instruction of `a`; `gave_up` when a sleep or a wait came to its deadline.
