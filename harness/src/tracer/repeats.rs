@@ -48,7 +48,11 @@ impl Repeats {
 
     /// It made a step, and then did what `private` stands for outside the world.
     pub(super) fn made(&mut self, step: &Step, private: u64, now_us: u64) {
-        self.recent.push(Mark { print: print(step, private), accesses: step.accesses.clone(), waits: is_waiting(step) });
+        self.recent.push(Mark {
+            print: print(step, private),
+            accesses: step.accesses.clone(),
+            waits: is_waiting(step),
+        });
         if self.recent.len() > 3 * LONGEST {
             self.recent.drain(..LONGEST);
         }

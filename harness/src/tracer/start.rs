@@ -72,9 +72,8 @@ impl Program {
 fn is_plain_call(text: &str, env: &BTreeMap<OsString, OsString>) -> bool {
     let trimmed = text.trim();
     let first = trimmed.split_whitespace().next().unwrap_or_default();
-    let plain = unquoted(trimmed).is_some_and(|rest| {
-        !rest.contains(['|', '&', ';', '<', '>', '(', ')', '`', '\n', '#'])
-    });
+    let plain =
+        unquoted(trimmed).is_some_and(|rest| !rest.contains(['|', '&', ';', '<', '>', '(', ')', '`', '\n', '#']));
     let bare = !first.contains(['\'', '"', '\\', '=', '*', '?', '[', '~']);
     // Without a slash it may be a builtin, an alias or a reserved word; with one it is a file.
     let program =
