@@ -31,7 +31,9 @@ fn every_mistake_is_found_and_every_repair_is_clean() {
             );
             println!("{line}");
             let mended = form == "fixed.toml";
-            if answer.exit != Some(0) || mended != (report["verdict"] == "clean") {
+            // Each mended form is small enough to be told for all orders.
+            let told = report["verdict"] == "clean" && explored["exhausted"] == true;
+            if answer.exit != Some(0) || mended != told {
                 wrong.push(format!("{line}\n{}", report["reason"]));
             }
         }

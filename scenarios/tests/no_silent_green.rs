@@ -14,6 +14,7 @@ fn scenario(text: &str, folders: &[&str]) -> Answer {
 }
 
 const PAIR: &str = r#"
+expect = "clean"
 [[worker]]
 name = "A"
 run = "queue push t2 --file queue.json --strategy flock --worker A"
@@ -31,20 +32,20 @@ fn exits(code: i32, says: &str, answer: &Answer) {
 
 #[test]
 fn a_worker_that_does_not_start() {
-    let text =
-        "[[worker]]\nname = \"A\"\nrun = \"no-such-program x\"\n[[worker]]\nname = \"B\"\nrun = \"echo 1 > f\"\n";
+    let text = "expect = \"clean\"\n[[worker]]\nname = \"A\"\nrun = \"no-such-program x\"\n[[worker]]\nname = \"B\"\nrun = \"echo 1 > f\"\n";
     exits(3, "no-such-program", &scenario(text, &[]));
 }
 
 #[test]
 fn workers_that_share_nothing() {
-    let text = "[[worker]]\nname = \"A\"\nrun = \"true\"\n[[worker]]\nname = \"B\"\nrun = \"true\"\n";
+    let text =
+        "expect = \"clean\"\n[[worker]]\nname = \"A\"\nrun = \"true\"\n[[worker]]\nname = \"B\"\nrun = \"true\"\n";
     exits(3, "share", &scenario(text, &[]));
 }
 
 #[test]
 fn a_folder_without_the_file_that_the_workers_need() {
-    let text = "dir = \"empty\"\n\
+    let text = "expect = \"clean\"\ndir = \"empty\"\n\
         [[worker]]\nname = \"A\"\nrun = \"cat queue.json\"\n[[worker]]\nname = \"B\"\nrun = \"cat queue.json\"\n";
     exits(3, "queue.json", &scenario(text, &["empty"]));
 }
@@ -62,7 +63,7 @@ fn a_pattern_that_never_matches() {
 
 #[test]
 fn an_unknown_key_names_the_nearest_one() {
-    exits(2, "expect", &scenario(&format!("expct = \"clean\"\n{PAIR}"), &[]));
+    exits(2, "expect", &scenario(&PAIR.replace("expect", "expct"), &[]));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::{
     task::Pending,
     walk::Walk,
 };
-use crate::world::{Access, Inode, Mode, Object, Op, Sync};
+use crate::world::{Access, ActorId, Inode, Mode, Object, Op, Sync};
 
 /// What must be done once the call returned.
 #[derive(Clone, Debug)]
@@ -279,6 +279,15 @@ impl Machine {
                 if let Some((file, _)) = walk.target {
                     let number = self.number(pid, file);
                     draft.add(Object::Perm(number), Mode::Read);
+                }
+                draft
+            }
+            Call::Kill { process, .. } => {
+                let mut draft = Draft::new(Op::Access);
+                draft.flag(true, "lives");
+                if let Some(actor) = (0..self.actors.len()).find(|a| self.first_pid(*a) == process) {
+                    draft.path = Some(format!("process {process}"));
+                    draft.add(Object::Life(ActorId(actor as u16)), Mode::Read);
                 }
                 draft
             }

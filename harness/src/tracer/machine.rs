@@ -211,6 +211,12 @@ impl Machine {
         PID_BASE + self.variant as i32 * VARIANT_PIDS + actor as i32 * PIDS_PER_ACTOR
     }
 
+    /// The numbers of an actor's processes and threads.
+    pub(super) fn pids(&self, actor: usize) -> std::ops::Range<i32> {
+        let first = self.first_pid(actor);
+        first..first + PIDS_PER_ACTOR
+    }
+
     /// Lets a task go on natively until its next stop.
     pub(super) fn go_on(&mut self, pid: Pid, signal: i32) -> Result<(), Lost> {
         self.task_mut(pid).state = State::Running;

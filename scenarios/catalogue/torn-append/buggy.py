@@ -1,5 +1,5 @@
 import os, sys
 
 log = os.open("audit.log", os.O_WRONLY | os.O_APPEND)
-os.write(log, f"worker {sys.argv[1]}: ".encode())
-os.write(log, b"done\n")
+os.write(log, f"{sys.argv[1]} pushed ".encode())
+os.write(log, f"task-{sys.argv[1]}\n".encode())
