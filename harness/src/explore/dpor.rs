@@ -195,6 +195,15 @@ impl Dpor {
             self.divide();
             return Ok(());
         }
+        if matches!(run.ended, Ended::Limit(..) | Ended::LostControl(_)) {
+            // Nothing may be concluded from it, not even that it followed its prefix.
+            self.incomplete = true;
+            if let Some(part) = self.part.as_mut().filter(|part| !part.divided()) {
+                part.expanded(Vec::new(), Vec::new());
+            }
+            self.divide();
+            return Ok(());
+        }
         let path = self.insert(trace)?;
         if path.len() < from {
             return Err(Unrepeatable { at: path.len(), what: "the run ended within its prefix".to_owned() });

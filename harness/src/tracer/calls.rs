@@ -226,6 +226,15 @@ pub(super) enum Call {
         on_timeout: OnTimeout,
     },
     Yield,
+    /// Makes itself reachable at an address.
+    Bind {
+        address: u64,
+    },
+    /// Sends a signal (0: only asks whether the process lives) to a process; negative and 0 are groups.
+    Kill {
+        process: i32,
+        signal: i32,
+    },
     /// Asks for its own process or thread number.
     Identity,
     /// Says where its thread number is kept.

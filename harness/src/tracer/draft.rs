@@ -14,7 +14,7 @@ use super::{
     task::Pending,
     walk::Walk,
 };
-use crate::world::{Access, Inode, Mode, Object, Op, Sync};
+use crate::world::{Access, ActorId, Inode, Mode, Object, Op, Sync};
 
 /// What must be done once the call returned.
 #[derive(Clone, Debug)]
@@ -269,6 +269,15 @@ impl Machine {
                 }
                 draft
             }
+            Call::Kill { process, .. } => {
+                let mut draft = Draft::new(Op::Access);
+                draft.flag(true, "lives");
+                if let Some(actor) = (0..self.actors.len()).find(|a| self.first_pid(*a) == process) {
+                    draft.path = Some(format!("process {process}"));
+                    draft.add(Object::Life(ActorId(actor as u16)), Mode::Read);
+                }
+                draft
+            }
             _ => {
                 let _ = entry;
                 Draft::new(Op::Access)
@@ -428,7 +437,13 @@ impl Machine {
     /// The name under which a descriptor's file is known now.
     pub(super) fn path_of(&self, pid: Pid, fd: i32) -> String {
         let path = super::walk::read_link(&format!("/proc/{pid}/fd/{fd}"));
-        display(path.strip_suffix(" (deleted)").unwrap_or(&path))
+        let Some(gone) = path.strip_suffix(" (deleted)") else { return display(&path) };
+        // A file that never had a name is shown by its real number.
+        let unnamed = |name: &str| name.strip_prefix('#').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+        match gone.rsplit_once('/') {
+            Some((dir, name)) if unnamed(name) => display(&format!("{dir}/(unnamed)")),
+            _ => display(gone),
+        }
     }
 
     fn file_of(&mut self, pid: Pid, fd: i32) -> Option<(u64, Inode)> {

@@ -79,6 +79,8 @@ pub(super) struct Actor {
     pub turn: u32,
     /// It has touched the world.
     pub looked: bool,
+    /// Stands for the paths outside the world that it looked at since its last step.
+    pub private: u64,
     /// It was forked from its template.
     pub from_template: bool,
     /// An order among its own tasks was not explored.
@@ -196,6 +198,12 @@ impl Machine {
     /// The number of an actor's first process.
     pub(super) fn first_pid(&self, actor: usize) -> i32 {
         PID_BASE + self.variant as i32 * VARIANT_PIDS + actor as i32 * PIDS_PER_ACTOR
+    }
+
+    /// The numbers of an actor's processes and threads.
+    pub(super) fn pids(&self, actor: usize) -> std::ops::Range<i32> {
+        let first = self.first_pid(actor);
+        first..first + PIDS_PER_ACTOR
     }
 
     /// Lets a task go on natively until its next stop.

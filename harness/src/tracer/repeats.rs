@@ -46,9 +46,13 @@ impl Repeats {
         self.cycle.map(|_| now_us.saturating_sub(self.begun_us))
     }
 
-    /// It made a step.
-    pub(super) fn made(&mut self, step: &Step, now_us: u64) {
-        self.recent.push(Mark { print: print(step), accesses: step.accesses.clone(), waits: is_waiting(step) });
+    /// It made a step, and then did what `private` stands for outside the world.
+    pub(super) fn made(&mut self, step: &Step, private: u64, now_us: u64) {
+        self.recent.push(Mark {
+            print: print(step, private),
+            accesses: step.accesses.clone(),
+            waits: is_waiting(step),
+        });
         if self.recent.len() > 3 * LONGEST {
             self.recent.drain(..LONGEST);
         }
@@ -100,12 +104,15 @@ fn is_waiting(step: &Step) -> bool {
     step.op == Op::Sleep || refused
 }
 
-/// What must be the same for two steps to be a repetition: all but numbers that count.
-fn print(step: &Step) -> u64 {
+/// What must be the same for two steps to be a repetition: all but numbers that count. What happens outside the world
+/// tells a program that waits from one that goes through a list and looks at the same thing for each of its items (an
+/// interpreter that imports modules looks at its working directory for each).
+fn print(step: &Step, private: u64) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     let sleeps = step.op == Op::Sleep;
     (step.op, &step.path, &step.path2, &step.flags, step.ret, step.offset, step.bytes).hash(&mut hasher);
+    private.hash(&mut hasher);
     if !sleeps {
         step.result.hash(&mut hasher);
     }

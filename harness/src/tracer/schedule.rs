@@ -299,10 +299,15 @@ impl Schedule<'_> {
             step.barrier |= std::mem::take(&mut self.barrier);
         }
         let now = machine.clock.since_start();
+        let private: Vec<u64> = machine.actors.iter_mut().map(|a| std::mem::take(&mut a.private)).collect();
         for step in &machine.steps[from..] {
             self.order.chooser.stepped(step);
             for (other, repeats) in self.repeats.iter_mut().enumerate() {
-                if other == step.actor.0 as usize { repeats.made(step, now) } else { repeats.others(step) }
+                if other == step.actor.0 as usize {
+                    repeats.made(step, private[other], now);
+                } else {
+                    repeats.others(step);
+                }
             }
         }
     }

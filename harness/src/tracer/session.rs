@@ -145,6 +145,8 @@ impl Session {
                     Lost::Limit(name, value) => Ended::Limit(name.to_owned(), value),
                     lost => Ended::LostControl(lost.to_string()),
                 };
+                // No decision is told of a run that was lost, and none of its steps was one.
+                self.machine.steps.iter_mut().for_each(|step| step.chosen = false);
                 Finished { ended, choices: Vec::new(), pending: Vec::new() }
             }
         };

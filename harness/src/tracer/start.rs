@@ -72,12 +72,33 @@ impl Program {
 fn is_plain_call(text: &str, env: &BTreeMap<OsString, OsString>) -> bool {
     let trimmed = text.trim();
     let first = trimmed.split_whitespace().next().unwrap_or_default();
-    let plain = !trimmed.contains(['|', '&', ';', '<', '>', '(', ')', '`', '\n', '#']);
-    let unquoted = !first.contains(['\'', '"', '\\', '=', '*', '?', '[', '~']);
+    let plain =
+        unquoted(trimmed).is_some_and(|rest| !rest.contains(['|', '&', ';', '<', '>', '(', ')', '`', '\n', '#']));
+    let bare = !first.contains(['\'', '"', '\\', '=', '*', '?', '[', '~']);
     // Without a slash it may be a builtin, an alias or a reserved word; with one it is a file.
     let program =
         first.contains('/') || !first.contains('$') && !BUILTINS.contains(&first) && find(first, env).is_some();
-    plain && unquoted && program
+    plain && bare && program
+}
+
+/// What of a shell command stands outside of quotes; what is run within double quotes counts as outside. `None`: a
+/// quote that does not end.
+fn unquoted(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
+            (Some('\''), _) => {}
+            (_, '\\') => drop(chars.next()),
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(_), '`') | (None, _) => out.push(c),
+            (Some(_), '$') if chars.as_str().starts_with('(') => out.push('('),
+            _ => {}
+        }
+    }
+    quote.is_none().then_some(out)
 }
 
 /// Words that the shell answers itself although a program of that name may exist.
@@ -200,4 +221,29 @@ pub(super) fn environment(
 
 fn has_nul(text: &OsString) -> bool {
     text.clone().into_vec().contains(&0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_calls_one_program_takes_the_shells_place() {
+        let env = BTreeMap::new();
+        for plain in ["/bin/cat f", "/bin/cat 'a;b' \"x(y); z\"", "/bin/cat a\\;b", "/bin/cat $HOME \"$HOME\""] {
+            assert!(is_plain_call(plain, &env), "{plain}");
+        }
+        for other in [
+            "/bin/cat f; true",
+            "/bin/cat f > g",
+            "A=1 /bin/cat f",
+            "/bin/cat \"$(pwd)\"",
+            "/bin/cat \"`pwd`\"",
+            "/bin/cat 'f",
+            "/bin/cat f\n/bin/cat g",
+            "/bin/cat f & ",
+        ] {
+            assert!(!is_plain_call(other, &env), "{other}");
+        }
+    }
 }

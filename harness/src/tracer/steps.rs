@@ -60,7 +60,7 @@ impl Machine {
     fn step_exit(&mut self, pid: Pid, enabled: &[ActorId]) -> Result<Attempt, Lost> {
         self.record_exit(pid)?;
         let draft = self.draft(pid, &Pending::Exit);
-        let step = self.step(pid, &draft, 0, "exits".into());
+        let step = self.step(pid, &draft, 0, String::new());
         self.push(Step { chosen: true, enabled: enabled.to_vec(), ..step });
         let accesses = draft.accesses;
         self.task_mut(pid).state = State::Exiting;
@@ -542,6 +542,10 @@ impl Machine {
         let last = !self.tasks.values().any(|t| t.actor == actor && t.process != process);
         if last && self.waited_for.get(actor) == Some(&true) {
             accesses.push(super::machine::life(actor, true));
+        }
+        // Others may ask whether a worker's first process still lives (a lock that names its owner).
+        if self.explored && self.actors.len() > 1 && self.actors[actor].main == Some(process) {
+            accesses.push(Access::new(Object::Life(ActorId(actor as u16)), Mode::Write));
         }
         if self.locked.is_empty() {
             return accesses;

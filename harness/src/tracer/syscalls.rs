@@ -1,6 +1,10 @@
 //! What happens at a seccomp stop: answered at once, let through, let through and watched, or held as a visible step.
 
-use std::{os::fd::OwnedFd, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    os::fd::OwnedFd,
+    time::Duration,
+};
 
 use nix::{libc, unistd::Pid};
 use rustix::fs::{FileType, OFlags};
@@ -171,6 +175,30 @@ impl Machine {
                 self.task_mut(pid).tid_address = address;
                 self.go_on(pid, 0)
             }
+            Call::Bind { address } => {
+                const FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+                let mut family = [0; 2];
+                let known = memory::read(pid, address, &mut family).is_ok();
+                if known && FAMILIES.contains(&i32::from(u16::from_ne_bytes(family))) {
+                    let name = self.actor_name(pid);
+                    let text = format!("{name} can be reached through a socket: what is said there is not explored");
+                    self.warn(WarningKind::NotControlled, text);
+                }
+                self.go_on(pid, 0)
+            }
+            Call::Kill { process, signal } => match self.other_actor(pid, process) {
+                // Whether the first process of another worker lives depends on the order.
+                Some(other) if signal == 0 && process == self.first_pid(other) => {
+                    self.hold(pid, Pending::Call { call, entry })
+                }
+                Some(other) => {
+                    let name = self.actor_name(pid);
+                    let text = format!("{name} signals a process of {{{other}}}: orders around that are not explored");
+                    self.warn(WarningKind::NotControlled, text);
+                    self.go_on(pid, 0)
+                }
+                None => self.go_on(pid, 0),
+            },
             Call::Connect { .. } | Call::Accept { .. } => self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry),
             _ => self.dispatch_file(pid, call, entry),
         }
@@ -277,6 +305,9 @@ impl Machine {
                 {
                     return self.call(pid, State::Calling(InCall::FirstLook { buffer, extended }));
                 }
+                if !walk.touches_world() {
+                    self.note_private(pid, &walk.path);
+                }
                 walk.touches_world()
             };
             if inside {
@@ -285,6 +316,15 @@ impl Machine {
         }
         self.note_outside(pid, &call);
         self.go_on(pid, 0)
+    }
+
+    /// A path outside the world that is looked at.
+    fn note_private(&mut self, pid: Pid, path: &str) {
+        let mut hasher = DefaultHasher::new();
+        let actor = self.task(pid).actor;
+        let private = &mut self.actors[actor].private;
+        (*private, path).hash(&mut hasher);
+        *private = hasher.finish();
     }
 
     /// Whether a worker that has not touched the world yet only looks at the world's directory itself. Shells do when
@@ -429,6 +469,12 @@ impl Machine {
         let written = if address == 0 { Ok(()) } else { memory::write(pid, address, &bytes) };
         answer(pid, entry, if written.is_ok() { result } else { -i64::from(libc::EFAULT) })?;
         self.go_on(pid, 0)
+    }
+
+    /// The other worker to which a process number belongs, dead or alive.
+    fn other_actor(&self, pid: Pid, process: i32) -> Option<usize> {
+        let own = self.task(pid).actor;
+        (0..self.actors.len()).find(|a| *a != own && self.pids(*a).contains(&process))
     }
 
     fn is_captured(&self, inode: u64) -> bool {

@@ -91,7 +91,8 @@ impl Machine {
 
     /// Starts a worker by forking its template. False: it has none that fits.
     pub(super) fn start_from_template(&mut self, actor: usize) -> Result<bool, Lost> {
-        if self.building || self.variant != 0 || self.clock.since_start() != 0 {
+        // Setup, check and state are other programs than the worker with their number.
+        if self.building || !self.explored || self.variant != 0 || self.clock.since_start() != 0 {
             return Ok(false);
         }
         let Some(mut template) = self.templates.get_mut(actor).and_then(Option::take) else { return Ok(false) };
