@@ -46,10 +46,10 @@ fn the_check_of_every_outcome_is_the_scenarios() {
 fn a_worker_held_at_its_exit_does_not_hold_up_the_search() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("locked.toml");
-    let worker = |n: &str| {
-        format!("[[worker]]\nname = \"{n}\"\nrun = \"exec 9>l; flock 9; read x < n; echo $((x + 1)) > n\"\n")
-    };
-    let text = format!("name = \"locked\"\nexpect = \"clean\"\nfiles = {{ n = \"0\\n\" }}\n{}{}", worker("A"), worker("B"));
+    let worker =
+        |n: &str| format!("[[worker]]\nname = \"{n}\"\nrun = \"exec 9>l; flock 9; read x < n; echo $((x + 1)) > n\"\n");
+    let text =
+        format!("name = \"locked\"\nexpect = \"clean\"\nfiles = {{ n = \"0\\n\" }}\n{}{}", worker("A"), worker("B"));
     std::fs::write(&file, text).unwrap();
     assert_eq!(verify(&load(&file).unwrap(), &Settings::default()).unwrap().verdict, Verdict::Clean);
 }
