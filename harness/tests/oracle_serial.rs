@@ -382,9 +382,8 @@ fn with_conserve_the_serial_judge_abstains_beyond_its_limit() {
 fn without_serial_the_first_run_says_which_exits_are_right() {
     let mut scenario = scenario(2);
     scenario.oracle.serial = Serial::Off;
-    scenario.check = Some("true".into());
+    scenario.oracle.state = Some("true".into());
     let mut programs = programs(&[("q", "[]")], [or_gives_up(1), or_gives_up(1)]);
-    programs.check = Some(std::sync::Arc::new(|files| files.contains_key("q")));
     let mut judge = Judge::new(&scenario, programs.initial.clone()).unwrap();
     let first = programs.run("");
     assert_eq!(judge.first_reference(&first, &mut programs).unwrap(), None);
@@ -392,6 +391,16 @@ fn without_serial_the_first_run_says_which_exits_are_right() {
     let failing = programs.run("AAAB");
     assert!(matches!(wrong(&judge.judge(&failing, &mut programs).unwrap()), Accusation::WorkerFailed { .. }));
     assert!(programs.runs.is_empty());
+
+    // Where a check decides it sees how each worker ended: a failure that it accepts is worth a warning.
+    scenario.check = Some("true".into());
+    programs.check = Some(std::sync::Arc::new(|files| files.contains_key("q")));
+    let mut judge = Judge::new(&scenario, programs.initial.clone()).unwrap();
+    assert_eq!(judge.first_reference(&programs.run(""), &mut programs).unwrap(), None);
+    match judge.judge(&programs.run("AAAB"), &mut programs).unwrap() {
+        Judgement::Right { warnings } => assert!(warnings[0].text.contains("the check accepts that"), "{warnings:?}"),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
