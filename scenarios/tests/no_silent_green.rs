@@ -17,11 +17,11 @@ const PAIR: &str = r#"
 expect = "clean"
 [[worker]]
 name = "A"
-run = "queue push t2 --file queue.json --strategy flock --worker A"
+run = "queue push --id t2 --file queue.json --strategy flock --worker A"
 
 [[worker]]
 name = "B"
-run = "queue push t3 --file queue.json --strategy flock --worker B"
+run = "queue push --id t3 --file queue.json --strategy flock --worker B"
 "#;
 
 fn exits(code: i32, says: &str, answer: &Answer) {
