@@ -11,6 +11,8 @@ mod options;
 #[cfg(target_os = "linux")]
 mod perform;
 mod terminal;
+#[cfg(target_os = "linux")]
+mod walk;
 
 pub use args::{Args, Command, Explore, Format, Output, Replay, Run};
 pub use commands::{Taken, split_commands, take_from_caller, worker_name};

@@ -166,6 +166,10 @@ fn perform_replay(args: &Replay, output: &Output) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::CannotTell);
         }
     };
+    if args.step && output.format == Format::Human {
+        super::walk::walk(&replayed.steps, &mut std::io::stdin().lock(), &mut std::io::stdout())
+            .context("walking through the schedule")?;
+    }
     let report = replay_report(&replayed, &args.file);
     let mut reporters = Reporters::new(output, 1)?;
     reporters.report(&report)?;
@@ -233,6 +237,9 @@ fn refuse_unwired(options: &Options) -> Option<ExitCode> {
         (options.partition.is_some(), "--partition"),
         (!options.faults.is_empty(), "--faults"),
     ];
+    if options.jobs.is_some_and(|jobs| jobs.get() > 1) {
+        eprintln!("noclobber: --jobs: this version runs one schedule at a time; the result is the same");
+    }
     let (_, name) = unwired.into_iter().find(|(set, _)| *set)?;
     Some(mistake(&format!("{name} is not in this version")))
 }
