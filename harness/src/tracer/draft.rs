@@ -570,6 +570,10 @@ impl Machine {
             let take = Sync::Take { waits: draft.waits };
             draft.accesses.push(locks::access(Object::Flock(number), exclusive, None, Some(take)));
         }
+        if !unlock && held == Some(exclusive) {
+            // Nobody can notice that what is held is asked for once more.
+            draft.accesses.clear();
+        }
         draft.after = After::Flock { file, unlock };
         draft
     }
@@ -596,11 +600,17 @@ impl Machine {
         draft.flag(!unlock, if request.kind == libc::F_WRLCK { "exclusive" } else { "shared" });
         draft.waits = !unlock && matches!(cmd, libc::F_SETLKW | libc::F_OFD_SETLKW);
         draft.flag(!unlock && !draft.waits, "nonblock");
-        draft.accesses = locks::release_records(number, &self.record_locks.of(owner, file.inode, request.range));
+        let held = self.record_locks.of(owner, file.inode, request.range);
+        draft.accesses = locks::release_records(number, &held);
         if !unlock {
             let take = Some(Sync::Take { waits: draft.waits });
             let exclusive = request.kind == libc::F_WRLCK;
-            draft.accesses.push(locks::access(Object::Record(number), exclusive, Some(request.range), take));
+            if held == [(request.range, exclusive)] {
+                // Nobody can notice that what is held is asked for once more.
+                draft.accesses.clear();
+            } else {
+                draft.accesses.push(locks::access(Object::Record(number), exclusive, Some(request.range), take));
+            }
         }
         draft.after = After::Record { owner, file: file.inode, request };
         draft

@@ -153,6 +153,8 @@ impl Session {
             }
         };
         let diverged = chooser.diverged();
+        // State and check reset the delays.
+        let unmatched = self.machine.delays.unmatched();
         let outcome = match ended {
             Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_) => Some(self.outcome(&ended).map_err(io_error)?),
             _ => None,
@@ -167,7 +169,6 @@ impl Session {
         for warning in &mut warnings {
             warning.text = self.with_names(&warning.text);
         }
-        let unmatched = self.machine.delays.unmatched();
         let steps = std::mem::take(&mut self.machine.steps);
         for (actor, file, path) in std::mem::take(&mut self.machine.maps) {
             let other = |s: &Step| {
