@@ -208,6 +208,10 @@ impl<'a> Hunt<'a> {
         uncontrolled.into_iter().for_each(|text| self.doubt(text));
         let assumptions: Vec<String> =
             self.warnings.iter().filter(|w| w.kind == WarningKind::Coverage).map(|w| w.text.clone()).collect();
+        // An interrupt or a time limit may come before anything was run.
+        if summary.classes == 0 {
+            self.doubt("no schedule came to its end: nothing was explored".into());
+        }
         if self.scenario.search.exhaustive && !summary.exhausted {
             self.doubt("exhaustive = true, and not every class was run".into());
         }
