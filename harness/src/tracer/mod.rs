@@ -19,6 +19,7 @@ mod kernel;
 mod locks;
 mod machine;
 mod memory;
+mod opened;
 mod outside;
 mod repeats;
 mod rewrite;

@@ -1,21 +1,23 @@
 //! One schedule: who may go next, virtual time, and how a run ends.
 
+mod asks;
+mod stuck;
+
 use std::time::Duration;
 
-use nix::{sys::signal::Signal, unistd::Pid};
+use nix::unistd::Pid;
 
 use super::{
-    draft::Draft,
     filter::Filters,
     machine::{Lost, Machine},
     repeats::Repeats,
     start::Program,
     steps::Attempt,
-    task::{InCall, Pending, State},
+    task::{Pending, State},
 };
 use crate::{
     scenario::Ends,
-    world::{Access, ActorId, Choice, Chooser, Decision, Ended, Op, Step, TimeModel, View, WarningKind},
+    world::{Access, ActorId, Choice, Chooser, Decision, Ended, Step, TimeModel, View, WarningKind},
 };
 
 /// A worker as the scheduler needs it.
@@ -54,11 +56,6 @@ pub(super) struct Finished {
     /// What the steps that actors still waited with would have touched.
     pub pending: Vec<(ActorId, Vec<Access>)>,
 }
-
-/// A repeated cycle must have come so often, with nobody else able to run, before it is a livelock.
-const LIVELOCK_CYCLES: u64 = 1000;
-/// ... or for so long in virtual time.
-const LIVELOCK_TIME_US: u64 = 3_600_000_000;
 
 /// The state of one run.
 struct Schedule<'a> {
@@ -369,220 +366,5 @@ impl Schedule<'_> {
         machine.settle()?;
         self.learn(machine, from, actor);
         Ok(())
-    }
-
-    /// Nobody can run and nobody sleeps: the end, or a deadlock.
-    fn nobody_can_run(&mut self, machine: &mut Machine) -> Result<Option<Ended>, Lost> {
-        if self.takes_part().all(|a| machine.actors[a].ended) {
-            return Ok(Some(Ended::Done));
-        }
-        if !self.tried_again {
-            self.tried_again = true;
-            machine.retry_blocked();
-            machine.settle()?;
-            return Ok(None);
-        }
-        // What a worker leaves running when it exits, and that only waits for more work, holds nobody up.
-        let left_over = |a: usize| {
-            let main = machine.actors[a].main;
-            machine.actors[a].started
-                && main.is_some_and(|pid| !machine.tasks.contains_key(&pid))
-                && machine.blocked(a).next().is_none()
-        };
-        if let Some(order) = &self.order.serial {
-            // The next worker may begin although this one left something running.
-            let current = order.iter().copied().find(|a| !machine.actors[*a].ended);
-            if let Some(current) = current.filter(|a| left_over(*a)) {
-                machine.actors[current].ended = true;
-                return Ok(None);
-            }
-        }
-        if self.takes_part().all(|a| machine.actors[a].ended || left_over(a)) {
-            return Ok(Some(Ended::Done));
-        }
-        if let Some(ended) = self.idle_or_livelock(machine, &[])? {
-            return Ok(Some(ended));
-        }
-        if !self.tried_again {
-            return Ok(None);
-        }
-        let left: Vec<usize> = self.takes_part().filter(|a| !machine.actors[*a].ended).collect();
-        let waiting = left.into_iter().map(|a| (ActorId(a as u16), machine.waits_for(a))).collect();
-        Ok(Some(Ended::Deadlock(waiting)))
-    }
-
-    /// Everybody only repeats itself: idle workers are asked to end; others are in a livelock after a while.
-    fn idle_or_livelock(&mut self, machine: &mut Machine, ready: &[ActorId]) -> Result<Option<Ended>, Lost> {
-        // In a serial order everybody is alone.
-        let alone = self.order.serial.as_ref().and_then(|order| order.iter().find(|a| !machine.actors[**a].ended));
-        let left: Vec<usize> = match alone {
-            Some(alone) => vec![*alone],
-            None => self.takes_part().filter(|a| !machine.actors[*a].ended).collect(),
-        };
-        let now = machine.clock.since_start();
-        let idles = |a: &usize| {
-            self.order.workers[*a].ends == Ends::Idle
-                && (self.repeats[*a].yields() || !ready.contains(&ActorId(*a as u16)) && !machine.sleeps(*a))
-        };
-        if !left.is_empty() && left.iter().all(idles) {
-            for actor in left {
-                if machine.actors[actor].end.ended_by.is_none() {
-                    machine.actors[actor].end.ended_by = Some("idle".into());
-                    machine.signal_actor(actor, Signal::SIGTERM)?;
-                    self.repeats[actor] = Repeats::default();
-                    self.tried_again = false;
-                }
-            }
-            machine.settle()?;
-            return Ok(None);
-        }
-        let stuck = |a: &usize| {
-            self.repeats[*a].cycles() >= LIVELOCK_CYCLES
-                || self.repeats[*a].since(now).is_some_and(|us| us >= LIVELOCK_TIME_US)
-        };
-        let active: Vec<usize> = left.iter().copied().filter(|a| machine.sleeps(*a) || machine.is_ready(*a)).collect();
-        if !active.is_empty() && active.iter().all(stuck) {
-            return Ok(Some(Ended::Livelock(active.into_iter().map(|a| ActorId(a as u16)).collect())));
-        }
-        Ok(None)
-    }
-}
-
-impl Machine {
-    /// What the next step of an actor would touch.
-    fn predict(&mut self, actor: usize) -> Vec<Access> {
-        let next = self.in_turn(actor, |state| matches!(state, State::AtStep(_)));
-        match next.map(|pid| (pid, self.task(pid).state)) {
-            Some((pid, State::AtStep(pending))) => self.draft(pid, &pending).accesses,
-            _ => Vec::new(),
-        }
-    }
-
-    /// The sleeper with the earliest deadline among these actors (ties: place in the file, then task).
-    pub(super) fn next_deadline(&self, of: impl Fn(usize) -> bool) -> Option<Pid> {
-        self.tasks
-            .values()
-            .filter(|t| of(t.actor))
-            .filter_map(|t| Some((t.deadline?, t.actor, t.number, t.pid)))
-            .min()
-            .map(|(.., pid)| pid)
-    }
-
-    fn sleeps(&self, actor: usize) -> bool {
-        self.tasks.values().any(|t| t.actor == actor && t.deadline.is_some())
-    }
-
-    /// Holds a task for some virtual time.
-    pub(super) fn delay(&mut self, pid: Pid, wait: Duration) {
-        let (now, steps) = (self.clock.since_start(), self.steps.len());
-        let task = self.task_mut(pid);
-        task.deadline = Some(now + wait.as_micros() as u64);
-        task.slept_from = now;
-        task.slept_at = steps;
-    }
-
-    fn wake_step(&self, pid: Pid) -> (usize, Step) {
-        let task = self.task(pid);
-        let wakes = task.deadline.unwrap_or(0).max(self.clock.since_start());
-        let slept = Duration::from_micros(wakes.saturating_sub(task.slept_from));
-        let what = match task.state {
-            State::Asleep(InCall::Sleeping { .. }) => "sleep",
-            State::Asleep(_) => "time-out",
-            _ => "delay",
-        };
-        let mut step = self.bare_step(pid, Op::Sleep);
-        step.time_us = wakes;
-        step.result = format!("{what} of {}", crate::scenario::format_duration(slept));
-        (task.actor, step)
-    }
-
-    fn end_sleep(&mut self, pid: Pid, step: Step) -> Result<(), Lost> {
-        self.clock.advance_to(step.time_us);
-        self.push(step);
-        match self.task(pid).state {
-            State::AtStep(Pending::Again { entry }) => {
-                self.task_mut(pid).deadline = None;
-                match super::arch::decode(&entry) {
-                    Some(call) => self.dispatch(pid, call, entry),
-                    None => self.go_on(pid, 0),
-                }
-            }
-            State::AtStep(_) | State::Ready(_) => {
-                self.task_mut(pid).deadline = None;
-                Ok(())
-            }
-            _ => self.wake(pid),
-        }
-    }
-
-    /// All blocked steps are tried again: perhaps a release was missed.
-    fn retry_blocked(&mut self) {
-        for task in self.tasks.values_mut() {
-            if let State::Blocked(pending) = task.state {
-                task.state = State::AtStep(pending);
-            }
-        }
-    }
-
-    /// What the steps that actors wait with would touch.
-    pub(super) fn pending_accesses(&mut self) -> Vec<(ActorId, Vec<Access>)> {
-        let waiting: Vec<(usize, Pid, Pending)> = (0..self.actors.len())
-            .flat_map(|a| self.blocked(a).map(move |(t, p)| (a, t.pid, p)).collect::<Vec<_>>())
-            .collect();
-        waiting
-            .into_iter()
-            .map(|(actor, pid, pending)| (ActorId(actor as u16), self.draft(pid, &pending).accesses))
-            .collect()
-    }
-
-    fn waits_for(&mut self, actor: usize) -> String {
-        let waiting: Vec<(Pid, Pending)> = self.blocked(actor).map(|(t, p)| (t.pid, p)).collect();
-        let mut words: Vec<String> = waiting
-            .into_iter()
-            .map(|(pid, pending)| {
-                let draft: Draft = self.draft(pid, &pending);
-                format!("{} {}", draft.op, draft.path.unwrap_or_default())
-            })
-            .collect();
-        if words.is_empty() {
-            words.push(if self.actors[actor].started { "waits in the kernel" } else { "was not started" }.into());
-        }
-        words.join(", ")
-    }
-
-    /// Sends a signal to all processes of an actor.
-    fn signal_actor(&mut self, actor: usize, signal: Signal) -> Result<(), Lost> {
-        let main = self.actors[actor].main;
-        for task in self.tasks.values_mut().filter(|t| t.actor == actor && t.pid == t.process) {
-            if Some(task.pid) == main {
-                let _ = nix::sys::signal::kill(task.process, signal);
-            }
-        }
-        // Those that are held find the signal when they go on.
-        let held: Vec<Pid> = self
-            .tasks
-            .values()
-            .filter(|t| t.actor == actor && matches!(t.state, State::Blocked(_) | State::AtStep(_)))
-            .map(|t| t.pid)
-            .collect();
-        for pid in held {
-            if let State::Blocked(pending) = self.task(pid).state {
-                self.task_mut(pid).state = State::AtStep(pending);
-            }
-        }
-        Ok(())
-    }
-
-    fn drain(&mut self) {
-        for actor in &mut self.actors {
-            if let Some(capture) = &mut actor.capture {
-                capture.drain();
-            }
-        }
-    }
-
-    fn check_output(&mut self) -> Result<(), Lost> {
-        let over = self.actors.iter().find_map(|a| a.capture.as_ref().filter(|c| c.overflowed()).map(|c| c.limit()));
-        over.map_or(Ok(()), |limit| Err(Lost::Limit("output_bytes", limit)))
     }
 }

@@ -1,7 +1,11 @@
 //! Making one visible step: run the held call to its result, note what it did, and keep the result free of what
 //! depends on the machine.
 
-use std::{collections::BTreeSet, sync::Arc};
+mod effects;
+mod exits;
+mod notes;
+
+use std::collections::BTreeSet;
 
 use nix::{errno::Errno, libc, unistd::Pid};
 
@@ -10,17 +14,13 @@ use super::{
     calls::Call,
     draft::{After, Draft},
     kernel::{self, Status},
-    locks::{self, Owner, RecordRequest},
+    locks::{Owner, RecordRequest},
     machine::{Lost, Machine, must},
     memory, rewrite,
-    syscalls::Opened,
     task::{InCall, Pending, State},
     walk::Lookup,
 };
-use crate::world::{Access, ActorId, Effect, Mode, Object, Op, Step, Sync, WarningKind};
-
-/// Contents up to this size are kept in recorded runs.
-const RECORD_CAP: u64 = 4 << 20;
+use crate::world::{Access, ActorId, Mode, Object, Op, Step, Sync, WarningKind};
 
 /// How the attempt at a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -381,215 +381,6 @@ impl Machine {
             task.wrote = true;
         }
     }
-
-    fn keep_data(&mut self, step: &mut Step, data: Vec<u8>) {
-        step.bytes = Some(*blake3::hash(&data).as_bytes());
-        if self.record && data.len() as u64 <= RECORD_CAP {
-            step.data = Some(Arc::from(data));
-        }
-    }
-
-    /// What the paths of a step named before it, for recorded runs.
-    fn contents_before(&self, draft: &Draft) -> Option<Vec<(String, Option<u64>)>> {
-        self.record.then(|| {
-            let paths = [&draft.path, &draft.path2];
-            paths.into_iter().flatten().map(|p| (p.clone(), named_inode(p))).collect()
-        })
-    }
-
-    fn record_effects(
-        &mut self,
-        step: &mut Step,
-        draft: &Draft,
-        call: &Call,
-        before: Option<Vec<(String, Option<u64>)>>,
-        changed: Option<u64>,
-    ) {
-        let Some(before) = before else { return };
-        let renames = draft.accesses.iter().any(|a| matches!(a.object, Object::Entry(..)) && a.mode == Mode::Write);
-        if renames {
-            for (path, was) in before {
-                let is = named_inode(&path);
-                if is != was {
-                    let inode = is.and_then(|real| self.inodes.peek(real));
-                    step.effects.push(Effect::Bind { path, inode });
-                }
-            }
-        }
-        if let Some(file) = changed
-            && let Some(inode) = self.inodes.peek(file)
-        {
-            let after = self.content(step, call, file);
-            step.effects.push(Effect::Content { inode, after });
-        }
-    }
-
-    /// All bytes of a file that a step changed, through whatever still leads to it.
-    fn content(&self, step: &Step, call: &Call, file: u64) -> Option<Arc<[u8]>> {
-        let pid = self.tasks.values().find(|t| t.actor == step.actor.0 as usize && t.number == step.task)?.pid;
-        let fd = match *call {
-            Call::Open { .. } => Some(step.ret as i32),
-            Call::Write { fd, .. } | Call::Ftruncate { fd, .. } | Call::Fallocate { fd, .. } => Some(fd),
-            Call::CopyRange { to, .. } => Some(to),
-            _ => None,
-        };
-        let path = match fd {
-            Some(fd) => format!("/proc/{pid}/fd/{fd}"),
-            None => real_path(step.path.as_deref()?),
-        };
-        use std::os::unix::fs::MetadataExt;
-        let meta = std::fs::metadata(&path).ok()?;
-        (meta.ino() == file && meta.len() <= RECORD_CAP).then(|| std::fs::read(&path).ok().map(Arc::from)).flatten()
-    }
-
-    /// A step without a path.
-    pub(super) fn bare_step(&self, pid: Pid, op: Op) -> Step {
-        let task = self.task(pid);
-        Step {
-            actor: ActorId(task.actor as u16),
-            task: task.number,
-            op,
-            path: None,
-            path2: None,
-            flags: Vec::new(),
-            ret: 0,
-            result: String::new(),
-            bytes: None,
-            inode: None,
-            offset: None,
-            data: None,
-            publishes: false,
-            accesses: Vec::new(),
-            barrier: false,
-            chosen: false,
-            enabled: Vec::new(),
-            wakeable: Vec::new(),
-            time_us: self.clock.since_start(),
-            effects: Vec::new(),
-        }
-    }
-
-    /// A step with everything that does not depend on its result.
-    fn step(&self, pid: Pid, draft: &Draft, ret: i64, result: String) -> Step {
-        Step {
-            path: draft.path.clone(),
-            path2: draft.path2.clone(),
-            flags: draft.flags.iter().map(|f| (*f).to_owned()).collect(),
-            ret,
-            result,
-            inode: draft.file.and_then(|file| self.inodes.peek(file)),
-            offset: draft.offset,
-            accesses: draft.accesses.clone(),
-            ..self.bare_step(pid, draft.op)
-        }
-    }
-
-    /// Adds a step to the trace.
-    pub(super) fn push(&mut self, mut step: Step) {
-        // A file descriptor's number says nothing of the world.
-        if matches!(step.op, Op::Open | Op::Create) && step.ret > 0 {
-            step.ret = 0;
-        }
-        if self.explored {
-            self.steps.push(step);
-        }
-    }
-
-    /// Notes the close of a descriptor of the world that drops no lock.
-    pub(super) fn record_close(&mut self, pid: Pid, fd: i32, file: &Opened) -> Result<(), Lost> {
-        let mut draft = self.draft_fd(pid, fd, Op::Close);
-        draft.flags = if file.writable() { vec!["w"] } else { Vec::new() };
-        let mut step = self.step(pid, &draft, 0, "ok".into());
-        step.publishes = file.writable();
-        self.push(step);
-        Ok(())
-    }
-
-    /// Notes a sync: without power cuts nobody can tell whether it happened.
-    pub(super) fn record_sync(&mut self, pid: Pid, fd: Option<i32>) -> Result<(), Lost> {
-        let draft = match fd {
-            Some(fd) => self.draft_fd(pid, fd, Op::Sync),
-            None => Draft { path: Some(".".into()), ..self.draft_fd(pid, -1, Op::Sync) },
-        };
-        let step = self.step(pid, &draft, 0, "ok".into());
-        self.push(step);
-        Ok(())
-    }
-
-    /// Notes what the end of a process closes: its open world files that it may have written.
-    pub(super) fn record_exit(&mut self, pid: Pid) -> Result<(), Lost> {
-        if !self.task(pid).wrote || !self.is_last_thread(pid) {
-            return Ok(());
-        }
-        for fd in super::syscalls::open_fds(pid) {
-            if let Some(file) = self.inspect(pid, fd).filter(|f| f.world && f.writable()) {
-                self.record_close(pid, fd, &file)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn is_last_thread(&self, pid: Pid) -> bool {
-        let process = self.task(pid).process;
-        !self.tasks.values().any(|t| t.process == process && t.pid != pid && !matches!(t.state, State::Exiting))
-    }
-
-    /// Whether somebody can notice the end of this task: locks that go with it, actors that wait for it.
-    pub(super) fn exit_matters(&mut self, pid: Pid) -> bool {
-        if !self.is_last_thread(pid) {
-            return false;
-        }
-        !self.exit_accesses(pid).is_empty()
-    }
-
-    /// What the end of a process gives back.
-    pub(super) fn exit_accesses(&mut self, pid: Pid) -> Vec<Access> {
-        let (process, actor) = (self.task(pid).process, self.task(pid).actor);
-        let mut accesses = Vec::new();
-        let last = !self.tasks.values().any(|t| t.actor == actor && t.process != process);
-        if last && self.waited_for.get(actor) == Some(&true) {
-            accesses.push(super::machine::life(actor, true));
-        }
-        // Others may ask whether a worker's first process still lives (a lock that names its owner).
-        if self.explored && self.actors.len() > 1 && self.actors[actor].main == Some(process) {
-            accesses.push(Access::new(Object::Life(ActorId(actor as u16)), Mode::Write));
-        }
-        if self.locked.is_empty() {
-            return accesses;
-        }
-        for file in self.record_locks.files(Owner::Process(process)) {
-            let number = self.number(pid, file);
-            let held = self.record_locks.of(Owner::Process(process), file, (0, u64::MAX));
-            accesses.extend(locks::release_records(number, &held));
-        }
-        for fd in super::syscalls::open_fds(pid) {
-            if let Some(file) = self.inspect(pid, fd).filter(|f| f.world && self.locked.contains(&f.inode)) {
-                accesses.extend(self.lock_drops(pid, fd, file.inode));
-            }
-        }
-        let mut seen = Vec::new();
-        accesses.retain(|a| {
-            !seen.contains(a) && {
-                seen.push(a.clone());
-                true
-            }
-        });
-        accesses
-    }
-
-    /// A process is gone, and its record locks with it.
-    pub(super) fn forget_locks(&mut self, process: Pid) {
-        for file in self.record_locks.files(Owner::Process(process)) {
-            self.record_locks.cut(Owner::Process(process), file, (0, u64::MAX));
-        }
-    }
-
-    fn forget_fd_locks(&mut self, pid: Pid, fd: i32, file: u64) {
-        let process = self.task(pid).process;
-        for owner in [Owner::Process(process), Owner::Description(process, fd)] {
-            self.record_locks.cut(owner, file, (0, u64::MAX));
-        }
-    }
 }
 
 /// The accesses of a call that failed: it only looked. A refused lock looked at the lock.
@@ -627,20 +418,4 @@ fn result_words(op: Op, ret: i64) -> String {
         Op::Read | Op::Write => format!("{ret} bytes"),
         _ => "ok".into(),
     }
-}
-
-/// The real path of one shown in a report.
-fn real_path(shown: &str) -> String {
-    if shown.starts_with('/') {
-        return shown.to_owned();
-    }
-    match shown.strip_prefix("$TMPDIR/") {
-        Some(rest) => format!("{}/{rest}", super::sandbox::TMP),
-        None => format!("{}/{shown}", super::sandbox::WORLD),
-    }
-}
-
-fn named_inode(shown: &str) -> Option<u64> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::symlink_metadata(real_path(shown)).ok().map(|m| m.ino())
 }

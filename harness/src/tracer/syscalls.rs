@@ -1,91 +1,27 @@
 //! What happens at a seccomp stop: answered at once, let through, let through and watched, or held as a visible step.
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    os::fd::OwnedFd,
-    time::Duration,
-};
+mod time;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use nix::{libc, unistd::Pid};
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::FileType;
 
 use super::{
     arch::{self, Registers},
-    calls::{At, Call, ClockRead, OnTimeout, Timeout},
-    kernel,
+    calls::{At, Call, OnTimeout, Timeout},
     machine::{Lost, Machine, must},
     memory,
+    opened::{is_process_stat, open_fds, waits},
     task::{InCall, Pending, State},
 };
 use crate::world::WarningKind;
+use time::micros;
 
-/// `struct rusage` and the largest `cpu_set_t` part that is rewritten.
-const RUSAGE: usize = 144;
-/// Clock ticks a second of times(2).
-const TICKS: u64 = 100;
 /// The devices whose content is random.
 const RANDOM_DEVICES: [(u32, u32); 2] = [(1, 8), (1, 9)];
 
-/// An open file of a task, seen through a borrowed descriptor.
-pub(super) struct Opened {
-    /// Our descriptor of the same open file description.
-    pub file: OwnedFd,
-    /// Real inode number.
-    pub inode: u64,
-    /// Type and permission bits.
-    pub mode: u32,
-    /// Size in bytes.
-    pub size: u64,
-    /// On the world's file system.
-    pub world: bool,
-    /// On a `/proc`.
-    pub proc: bool,
-    device: (u32, u32),
-}
-
-impl Opened {
-    fn kind(&self) -> FileType {
-        FileType::from_raw_mode(self.mode)
-    }
-
-    /// Access mode and status flags.
-    pub(super) fn flags(&self) -> OFlags {
-        rustix::fs::fcntl_getfl(&self.file).unwrap_or(OFlags::empty())
-    }
-
-    /// Where the next read or write will be.
-    pub(super) fn position(&self) -> u64 {
-        rustix::fs::tell(&self.file).unwrap_or(0)
-    }
-
-    /// A file or directory.
-    pub(super) fn is_plain(&self) -> bool {
-        matches!(self.kind(), FileType::RegularFile | FileType::Directory)
-    }
-
-    /// `/dev/null` and its like.
-    pub(super) fn is_stateless(&self) -> bool {
-        const MEMORY_DEVICES: u32 = 1;
-        self.kind() == FileType::CharacterDevice && self.device.0 == MEMORY_DEVICES
-    }
-
-    /// Open for writing.
-    pub(super) fn writable(&self) -> bool {
-        self.flags().intersects(OFlags::WRONLY | OFlags::RDWR)
-    }
-}
-
 impl Machine {
-    /// Looks at an open file of a task.
-    pub(super) fn inspect(&self, pid: Pid, fd: i32) -> Option<Opened> {
-        let file = kernel::borrow_fd(&self.task(pid).pidfd, fd).ok()?;
-        let stat = rustix::fs::fstat(&file).ok()?;
-        let world = stat.st_dev == self.walker.world_device();
-        let proc = stat.st_dev == self.walker.proc_device();
-        let device = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
-        Some(Opened { file, inode: stat.st_ino, mode: stat.st_mode, size: stat.st_size as u64, world, proc, device })
-    }
-
     /// Looks a path of a task up.
     pub(super) fn lookup(&mut self, pid: Pid, at: At, follow: bool) -> super::walk::Walk {
         let process = self.task(pid).process;
@@ -406,78 +342,6 @@ impl Machine {
         self.go_on(pid, 0)
     }
 
-    fn start_sleep(&mut self, pid: Pid, length: u64, remaining: u64, entry: Registers) -> Result<(), Lost> {
-        if length == 0 {
-            answer(pid, entry, 0)?;
-            return self.go_on(pid, 0);
-        }
-        let mut regs = entry;
-        regs.replace_call(arch::PAUSE);
-        must("writing registers", regs.set(pid))?;
-        self.delay(pid, Duration::from_micros(length));
-        self.call(pid, State::Calling(InCall::Sleeping { entry, remaining }))
-    }
-
-    fn start_wait(&mut self, pid: Pid, timeout: Timeout, on_timeout: OnTimeout, entry: Registers) -> Result<(), Lost> {
-        let args = entry.args();
-        let mut regs = entry;
-        let length = match timeout {
-            Timeout::None => None,
-            Timeout::Millis { arg } => {
-                regs.set_arg(arg, u64::MAX);
-                u64::try_from(args[arg] as i32).ok().map(|ms| ms * 1000)
-            }
-            Timeout::Timespec { arg, absolute } => {
-                regs.set_arg(arg, 0);
-                memory::read_pair(pid, args[arg]).ok().map(|t| match absolute {
-                    None => micros(t, 1000),
-                    Some(clock) => self.clock.deadline(clock, micros(t, 1000)).saturating_sub(self.clock.since_start()),
-                })
-            }
-            Timeout::Timeval { arg } => {
-                regs.set_arg(arg, 0);
-                memory::read_pair(pid, args[arg]).ok().map(|t| micros(t, 1))
-            }
-        };
-        // A time-out of zero never sleeps: the kernel answers at once.
-        let changed = length.is_some_and(|l| l > 0);
-        if let Some(length) = length.filter(|_| changed) {
-            must("writing registers", regs.set(pid))?;
-            self.delay(pid, Duration::from_micros(length));
-        }
-        self.call(pid, State::Calling(InCall::Waiting { entry, changed, on_timeout }))
-    }
-
-    fn answer_clock(&mut self, pid: Pid, read: ClockRead, entry: Registers) -> Result<(), Lost> {
-        let clock = self.clock;
-        let task = self.task_mut(pid);
-        let reads = task.clock_reads;
-        task.clock_reads += 1;
-        let show = |id| clock.show(id, reads);
-        let pair = |us: u64, unit: u64| {
-            let mut bytes = [0; 16];
-            bytes[..8].copy_from_slice(&(us / 1_000_000).to_ne_bytes());
-            bytes[8..].copy_from_slice(&(us % 1_000_000 * unit).to_ne_bytes());
-            bytes
-        };
-        let (address, bytes, result) = match read {
-            ClockRead::Timespec { clock, at } => (at, pair(show(clock), 1000).to_vec(), 0),
-            ClockRead::Timeval { at } => (at, pair(show(libc::CLOCK_REALTIME), 1).to_vec(), 0),
-            ClockRead::Seconds { at } => {
-                let seconds = show(libc::CLOCK_REALTIME) / 1_000_000;
-                (at, seconds.to_ne_bytes().to_vec(), seconds as i64)
-            }
-            ClockRead::Times { at } => {
-                let ticks = show(libc::CLOCK_MONOTONIC) / (1_000_000 / TICKS);
-                (at, vec![0; 32], ticks as i64)
-            }
-            ClockRead::Usage { at } => (at, vec![0; RUSAGE], 0),
-        };
-        let written = if address == 0 { Ok(()) } else { memory::write(pid, address, &bytes) };
-        answer(pid, entry, if written.is_ok() { result } else { -i64::from(libc::EFAULT) })?;
-        self.go_on(pid, 0)
-    }
-
     /// The other worker to which a process number belongs, dead or alive.
     fn other_actor(&self, pid: Pid, process: i32) -> Option<usize> {
         let own = self.task(pid).actor;
@@ -502,29 +366,6 @@ fn answer(pid: Pid, entry: Registers, result: i64) -> Result<(), Lost> {
     let mut regs = entry;
     regs.skip_call(result);
     must("answering a call", regs.set(pid))
-}
-
-fn micros((seconds, parts): (u64, u64), per_micro: u64) -> u64 {
-    (seconds as i64).max(0) as u64 * 1_000_000 + parts / per_micro
-}
-
-/// Pipes, sockets, terminals and the descriptors that are queues of events.
-fn waits(file: &Opened) -> bool {
-    !matches!(file.kind(), FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::BlockDevice)
-}
-
-/// Whether a descriptor of a `/proc` is `/proc/P/stat` (or a thread's).
-fn is_process_stat(pid: Pid, fd: i32) -> bool {
-    let path = super::walk::read_link(&format!("/proc/{pid}/fd/{fd}"));
-    path.ends_with("/stat") && path != "/proc/stat"
-}
-
-/// The descriptors that a task has open.
-pub(super) fn open_fds(pid: Pid) -> Vec<i32> {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
-    let mut fds: Vec<i32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
-    fds.sort_unstable();
-    fds
 }
 
 /// The one or two places that a call names, and whether a final symbolic link is followed.

@@ -15,8 +15,8 @@ use super::{
     filter::Filters,
     kernel::{self, Status},
     machine::{Lost, Machine, must, resume},
+    opened::open_fds,
     start::Program,
-    syscalls::open_fds,
     task::{Pending, State, Task},
 };
 

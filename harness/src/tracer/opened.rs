@@ -1,0 +1,90 @@
+//! The open files of a task, seen through borrowed descriptors.
+
+use std::os::fd::OwnedFd;
+
+use nix::unistd::Pid;
+use rustix::fs::{FileType, OFlags};
+
+use super::{kernel, machine::Machine};
+
+/// An open file of a task, seen through a borrowed descriptor.
+pub(super) struct Opened {
+    /// Our descriptor of the same open file description.
+    pub file: OwnedFd,
+    /// Real inode number.
+    pub inode: u64,
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// On the world's file system.
+    pub world: bool,
+    /// On a `/proc`.
+    pub proc: bool,
+    /// Which device it is, if it is one.
+    pub device: (u32, u32),
+}
+
+impl Opened {
+    /// What kind of file.
+    pub(super) fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
+
+    /// Access mode and status flags.
+    pub(super) fn flags(&self) -> OFlags {
+        rustix::fs::fcntl_getfl(&self.file).unwrap_or(OFlags::empty())
+    }
+
+    /// Where the next read or write will be.
+    pub(super) fn position(&self) -> u64 {
+        rustix::fs::tell(&self.file).unwrap_or(0)
+    }
+
+    /// A file or directory.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.kind(), FileType::RegularFile | FileType::Directory)
+    }
+
+    /// `/dev/null` and its like.
+    pub(super) fn is_stateless(&self) -> bool {
+        const MEMORY_DEVICES: u32 = 1;
+        self.kind() == FileType::CharacterDevice && self.device.0 == MEMORY_DEVICES
+    }
+
+    /// Open for writing.
+    pub(super) fn writable(&self) -> bool {
+        self.flags().intersects(OFlags::WRONLY | OFlags::RDWR)
+    }
+}
+
+impl Machine {
+    /// Looks at an open file of a task.
+    pub(super) fn inspect(&self, pid: Pid, fd: i32) -> Option<Opened> {
+        let file = kernel::borrow_fd(&self.task(pid).pidfd, fd).ok()?;
+        let stat = rustix::fs::fstat(&file).ok()?;
+        let world = stat.st_dev == self.walker.world_device();
+        let proc = stat.st_dev == self.walker.proc_device();
+        let device = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+        Some(Opened { file, inode: stat.st_ino, mode: stat.st_mode, size: stat.st_size as u64, world, proc, device })
+    }
+}
+
+/// Pipes, sockets, terminals and the descriptors that are queues of events.
+pub(super) fn waits(file: &Opened) -> bool {
+    !matches!(file.kind(), FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::BlockDevice)
+}
+
+/// Whether a descriptor of a `/proc` is `/proc/P/stat` (or a thread's).
+pub(super) fn is_process_stat(pid: Pid, fd: i32) -> bool {
+    let path = super::walk::read_link(&format!("/proc/{pid}/fd/{fd}"));
+    path.ends_with("/stat") && path != "/proc/stat"
+}
+
+/// The descriptors that a task has open.
+pub(super) fn open_fds(pid: Pid) -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let mut fds: Vec<i32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    fds.sort_unstable();
+    fds
+}

@@ -1,0 +1,77 @@
+//! What the end of a process means to the others.
+
+use nix::unistd::Pid;
+
+use crate::{
+    tracer::{
+        locks::{self, Owner},
+        machine::{self, Machine},
+        opened,
+        task::State,
+    },
+    world::{Access, ActorId, Mode, Object},
+};
+
+impl Machine {
+    pub(super) fn is_last_thread(&self, pid: Pid) -> bool {
+        let process = self.task(pid).process;
+        !self.tasks.values().any(|t| t.process == process && t.pid != pid && !matches!(t.state, State::Exiting))
+    }
+
+    /// Whether somebody can notice the end of this task: locks that go with it, actors that wait for it.
+    pub(in crate::tracer) fn exit_matters(&mut self, pid: Pid) -> bool {
+        if !self.is_last_thread(pid) {
+            return false;
+        }
+        !self.exit_accesses(pid).is_empty()
+    }
+
+    /// What the end of a process gives back.
+    pub(in crate::tracer) fn exit_accesses(&mut self, pid: Pid) -> Vec<Access> {
+        let (process, actor) = (self.task(pid).process, self.task(pid).actor);
+        let mut accesses = Vec::new();
+        let last = !self.tasks.values().any(|t| t.actor == actor && t.process != process);
+        if last && self.waited_for.get(actor) == Some(&true) {
+            accesses.push(machine::life(actor, true));
+        }
+        // Others may ask whether a worker's first process still lives (a lock that names its owner).
+        if self.explored && self.actors.len() > 1 && self.actors[actor].main == Some(process) {
+            accesses.push(Access::new(Object::Life(ActorId(actor as u16)), Mode::Write));
+        }
+        if self.locked.is_empty() {
+            return accesses;
+        }
+        for file in self.record_locks.files(Owner::Process(process)) {
+            let number = self.number(pid, file);
+            let held = self.record_locks.of(Owner::Process(process), file, (0, u64::MAX));
+            accesses.extend(locks::release_records(number, &held));
+        }
+        for fd in opened::open_fds(pid) {
+            if let Some(file) = self.inspect(pid, fd).filter(|f| f.world && self.locked.contains(&f.inode)) {
+                accesses.extend(self.lock_drops(pid, fd, file.inode));
+            }
+        }
+        let mut seen = Vec::new();
+        accesses.retain(|a| {
+            !seen.contains(a) && {
+                seen.push(a.clone());
+                true
+            }
+        });
+        accesses
+    }
+
+    /// A process is gone, and its record locks with it.
+    pub(in crate::tracer) fn forget_locks(&mut self, process: Pid) {
+        for file in self.record_locks.files(Owner::Process(process)) {
+            self.record_locks.cut(Owner::Process(process), file, (0, u64::MAX));
+        }
+    }
+
+    pub(super) fn forget_fd_locks(&mut self, pid: Pid, fd: i32, file: u64) {
+        let process = self.task(pid).process;
+        for owner in [Owner::Process(process), Owner::Description(process, fd)] {
+            self.record_locks.cut(owner, file, (0, u64::MAX));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Entries of the trace: those of steps, and those of what nobody can notice.
+
+use nix::unistd::Pid;
+
+use crate::{
+    tracer::{
+        draft::Draft,
+        machine::{Lost, Machine},
+        opened::{self, Opened},
+    },
+    world::{ActorId, Op, Step},
+};
+
+impl Machine {
+    /// A step without a path.
+    pub(in crate::tracer) fn bare_step(&self, pid: Pid, op: Op) -> Step {
+        let task = self.task(pid);
+        Step {
+            actor: ActorId(task.actor as u16),
+            task: task.number,
+            op,
+            path: None,
+            path2: None,
+            flags: Vec::new(),
+            ret: 0,
+            result: String::new(),
+            bytes: None,
+            inode: None,
+            offset: None,
+            data: None,
+            publishes: false,
+            accesses: Vec::new(),
+            barrier: false,
+            chosen: false,
+            enabled: Vec::new(),
+            wakeable: Vec::new(),
+            time_us: self.clock.since_start(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// A step with everything that does not depend on its result.
+    pub(super) fn step(&self, pid: Pid, draft: &Draft, ret: i64, result: String) -> Step {
+        Step {
+            path: draft.path.clone(),
+            path2: draft.path2.clone(),
+            flags: draft.flags.iter().map(|f| (*f).to_owned()).collect(),
+            ret,
+            result,
+            inode: draft.file.and_then(|file| self.inodes.peek(file)),
+            offset: draft.offset,
+            accesses: draft.accesses.clone(),
+            ..self.bare_step(pid, draft.op)
+        }
+    }
+
+    /// Adds a step to the trace.
+    pub(in crate::tracer) fn push(&mut self, mut step: Step) {
+        // A file descriptor's number says nothing of the world.
+        if matches!(step.op, Op::Open | Op::Create) && step.ret > 0 {
+            step.ret = 0;
+        }
+        if self.explored {
+            self.steps.push(step);
+        }
+    }
+
+    /// Notes the close of a descriptor of the world that drops no lock.
+    pub(in crate::tracer) fn record_close(&mut self, pid: Pid, fd: i32, file: &Opened) -> Result<(), Lost> {
+        let mut draft = self.draft_fd(pid, fd, Op::Close);
+        draft.flags = if file.writable() { vec!["w"] } else { Vec::new() };
+        let mut step = self.step(pid, &draft, 0, "ok".into());
+        step.publishes = file.writable();
+        self.push(step);
+        Ok(())
+    }
+
+    /// Notes a sync: without power cuts nobody can tell whether it happened.
+    pub(in crate::tracer) fn record_sync(&mut self, pid: Pid, fd: Option<i32>) -> Result<(), Lost> {
+        let draft = match fd {
+            Some(fd) => self.draft_fd(pid, fd, Op::Sync),
+            None => Draft { path: Some(".".into()), ..self.draft_fd(pid, -1, Op::Sync) },
+        };
+        let step = self.step(pid, &draft, 0, "ok".into());
+        self.push(step);
+        Ok(())
+    }
+
+    /// Notes what the end of a process closes: its open world files that it may have written.
+    pub(in crate::tracer) fn record_exit(&mut self, pid: Pid) -> Result<(), Lost> {
+        if !self.task(pid).wrote || !self.is_last_thread(pid) {
+            return Ok(());
+        }
+        for fd in opened::open_fds(pid) {
+            if let Some(file) = self.inspect(pid, fd).filter(|f| f.world && f.writable()) {
+                self.record_close(pid, fd, &file)?;
+            }
+        }
+        Ok(())
+    }
+}
