@@ -271,10 +271,7 @@ fn nothing_is_missed_in_adversarial_time() {
     exact(cases(120), true);
 }
 
-/// A program of three actors with record locks, a time-out and a deadlock, of whose 5 classes 3 were missed: the rules
-/// for waiting are not complete yet.
 #[test]
-#[ignore = "known to miss 3 of 5 classes"]
 fn a_shared_record_lock_taken_twice_beside_a_timed_one() {
     let programs = vec![
         vec![Lock(1, (0, 10), false, Ask::Wait), Lock(1, (0, 10), false, Ask::Wait), Receive(1)],

@@ -97,6 +97,22 @@ enum Meets {
 
 impl Next<'_> {
     fn races(&self, found: &mut Vec<Race>) {
+        // A wait given up does not tell what it wanted. Both, then, each by itself: an acquisition that a shared lock
+        // need not come before must not hide one that an exclusive lock must.
+        let unknown = self.waiting.iter().any(|a| a.mode == Mode::Read);
+        let wants = if unknown { &[Some(Mode::Add), Some(Mode::Write)][..] } else { &[None] };
+        for want in wants {
+            for race in self.races_wanting(*want) {
+                if !found.contains(&race) {
+                    found.push(race);
+                }
+            }
+        }
+    }
+
+    /// The races of the later event when what it waits for is wanted like this (`None`: as its accesses say).
+    fn races_wanting(&self, want: Option<Mode>) -> Vec<Race> {
+        let mut found = Vec::new();
         let events = &self.trace.events;
         let prior = (0..self.index).rev().find(|i| events[*i].actor == self.actor);
         let mut covered: Clock = prior.map_or_else(|| vec![0; self.trace.actors], |p| self.trace.clocks[p].clone());
@@ -119,7 +135,10 @@ impl Next<'_> {
             if meets == Meets::Ordered {
                 continue;
             }
-            let mut reversals = if meets == Meets::GivesUp { Vec::new() } else { self.reversals(i) };
+            let mut reversals = Vec::new();
+            if meets != Meets::GivesUp {
+                reversals.extend(self.reversal(i, want));
+            }
             if !reversals.is_empty() && meets == Meets::Races {
                 join(&mut covered, &self.trace.clocks[i]);
             }
@@ -138,6 +157,7 @@ impl Next<'_> {
                 certain: meets == Meets::Races,
             }));
         }
+        found
     }
 
     fn meets(&self, at: usize) -> Meets {
@@ -179,20 +199,13 @@ impl Next<'_> {
         }
     }
 
-    /// For each way to reverse the race with `first`: the events after it that can still come before the later event.
-    /// None when the later event would wait.
-    fn reversals(&self, first: usize) -> Vec<Vec<usize>> {
-        // A wait given up does not tell what it wanted: both, then.
-        let unknown = self.waiting.iter().any(|a| a.mode == Mode::Read);
-        let wants = if unknown { &[Some(Mode::Add), Some(Mode::Write)][..] } else { &[None] };
-        wants.iter().filter_map(|want| self.reversal(first, *want)).collect()
-    }
-
     /// The events after the first removed one that do not happen after any removed one.
     fn kept(&self, removed: &[usize]) -> Vec<usize> {
         (removed[0] + 1..self.index).filter(|e| !self.follows(removed, *e)).collect()
     }
 
+    /// What reverses the race with `first`: the events after it that can still come before the later event. None when
+    /// the later event would wait.
     fn reversal(&self, first: usize, want: Option<Mode>) -> Option<Vec<usize>> {
         let mut removed = vec![first];
         loop {
