@@ -6,6 +6,7 @@
 //! Data flows one way: [`scenario`] -> [`world`] -> [`explore`] -> [`oracle`] -> [`report`].
 
 pub mod cli;
+pub mod evidence;
 pub mod explore;
 #[cfg(target_os = "linux")]
 pub mod guard;

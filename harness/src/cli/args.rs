@@ -34,6 +34,19 @@ pub enum Command {
     Explore(Explore),
     /// Run a schedule that was found again.
     Replay(Replay),
+    /// Inspect audit lines: is every write made from the version before it?
+    Audit(Audit),
+}
+
+/// `noclobber audit`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Audit {
+    /// Files of audit lines, plain or gzip, rotated ones in any order.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Go on as the file grows, until interrupted.
+    #[arg(long)]
+    pub follow: bool,
 }
 
 /// `noclobber run`.

@@ -2,6 +2,7 @@
 //! commands become one ([`explore_scenario`]), and how a command ends ([`ExitCode`]).
 
 mod args;
+mod audit;
 mod commands;
 mod copies;
 mod error;
@@ -14,7 +15,8 @@ mod terminal;
 #[cfg(target_os = "linux")]
 mod walk;
 
-pub use args::{Args, Command, Explore, Format, Output, Replay, Run};
+pub use args::{Args, Audit, Command, Explore, Format, Output, Replay, Run};
+pub use audit::perform_audit;
 pub use commands::{Taken, split_commands, take_from_caller, worker_name};
 pub use error::ArgError;
 pub use exit::{ExitCode, exit_code};

@@ -8,7 +8,10 @@ use std::{
 
 use anyhow::Context;
 
-use super::{Args, Command, ExitCode, Explore, Format, Options, Output, Replay, Run, apply_overrides, wants_colour};
+use super::{
+    Args, Command, ExitCode, Explore, Format, Options, Output, Replay, Run, apply_overrides, perform_audit,
+    wants_colour,
+};
 use crate::{
     cli::{explore_scenario, split_commands},
     explore::Expected,
@@ -32,6 +35,7 @@ pub fn perform(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Run(run) => perform_run(run, &args.output, interrupt),
         Command::Explore(explore) => perform_explore(explore, &args.output, interrupt),
         Command::Replay(replay) => perform_replay(replay, &args.output),
+        Command::Audit(audit) => perform_audit(audit, &args.output, &interrupt),
     }
 }
 

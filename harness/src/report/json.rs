@@ -31,14 +31,19 @@ impl<W: Write> Json<W> {
 
 impl<W: Write> Reporter for Json<W> {
     fn report(&mut self, report: &Report) -> io::Result<()> {
-        to_json(report).serialize(&mut serde_json::Serializer::with_formatter(&mut self.out, Printable))?;
-        writeln!(self.out)?;
+        printable_json(&to_json(report), &mut self.out)?;
         self.out.flush()
     }
 
     fn finish(&mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// Writes one object on one line, with every character escaped that cannot be shown.
+pub(super) fn printable_json(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Printable))?;
+    writeln!(out)
 }
 
 /// Compact JSON in which every character that cannot be shown is escaped: somebody will print it on a terminal.

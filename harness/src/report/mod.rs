@@ -6,6 +6,7 @@
 mod advice;
 mod github;
 mod human;
+mod inspection;
 mod json;
 mod junit;
 mod lanes;
@@ -19,6 +20,7 @@ mod verdict;
 pub use advice::advice;
 pub use github::Github;
 pub use human::{Detail, Human, HumanOptions, render};
+pub use inspection::{fault_line, inspection_end, inspection_json};
 pub use json::{Json, to_json};
 pub use junit::Junit;
 pub use model::{Anomaly, EndedBy, Explored, Report, StepLine, Verdict};

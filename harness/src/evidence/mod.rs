@@ -1,0 +1,12 @@
+//! From the evidence of a real incident to what happened.
+//!
+//! Evidence is what writers leave behind on purpose: timestamped copies of a shared file, and a line per
+//! read-modify-write. [`audit`] inspects such lines. Nothing here runs a program under control, so all of it works on
+//! any system.
+
+pub mod audit;
+
+mod error;
+mod source;
+
+pub use error::EvidenceError;
