@@ -8,6 +8,7 @@
 pub mod cli;
 pub mod evidence;
 pub mod explore;
+pub mod fault;
 #[cfg(target_os = "linux")]
 pub mod guard;
 pub mod oracle;
