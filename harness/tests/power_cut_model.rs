@@ -5,7 +5,9 @@ mod power_cut_support;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use noclobber::{
-    fault::power_cut::{Disk, DiskModel, Entry, Event, Limits, LostWhat, Made, NodeId, ignore_syncs, states, tree_hash},
+    fault::power_cut::{
+        Disk, DiskModel, Entry, Event, Limits, LostWhat, Made, NodeId, ignore_syncs, states, tree_hash,
+    },
     world::{Node, Tree},
 };
 use power_cut_support::{Program, initial};
@@ -140,7 +142,9 @@ impl<'a> Brute<'a> {
                 Event::Chmod { node, mode } => brute.pieces.push(Piece::Mode(*node, *mode)),
                 Event::Sync { node, data_only } => {
                     durable = brute.find(|piece| match piece {
-                        Piece::Name(names) => brute.dirs.contains(node) && names.iter().any(|((dir, _), _)| dir == node),
+                        Piece::Name(names) => {
+                            brute.dirs.contains(node) && names.iter().any(|((dir, _), _)| dir == node)
+                        }
                         Piece::Data(of, ..) | Piece::Size(of, _) | Piece::Cut(of, _) => of == node,
                         Piece::Mode(of, _) => of == node && !data_only,
                     });
@@ -174,8 +178,7 @@ impl<'a> Brute<'a> {
                 // The two halves of a move.
                 let halves = earlier + 1 == later
                     && self.after.iter().enumerate().any(|(n, (end, _))| {
-                        *end == later + 1
-                            && matches!(&self.events[n], Event::Rename { from, to } if from.0 != to.0)
+                        *end == later + 1 && matches!(&self.events[n], Event::Rename { from, to } if from.0 != to.0)
                     });
                 same_name || halves
             }
@@ -420,7 +423,10 @@ fn an_append_tears_at_block_borders_only() {
     let disk = Disk::new(&tree);
     let events = [Event::Write { node: NodeId(1), offset: 2, data: b"abcdef".as_slice().into() }];
     // Blocks are of four bytes: 12ab and cdef.
-    assert_eq!(contents(&disk, &events, DiskModel::Strict, "log"), ["12", "1200", "12000000", "1200cdef", "12ab", "12ab0000", "12abcdef"]);
+    assert_eq!(
+        contents(&disk, &events, DiskModel::Strict, "log"),
+        ["12", "1200", "12000000", "1200cdef", "12ab", "12ab0000", "12abcdef"]
+    );
     assert_eq!(contents(&disk, &events, DiskModel::Ext4Ordered, "log"), ["12", "1200", "1200cdef", "12ab", "12abcdef"]);
 }
 
@@ -435,7 +441,11 @@ fn a_move_to_another_directory_never_loses_the_file() {
     let events = [Event::Rename { from: at("f"), to: (NodeId(1), "f".into()) }];
     let names = |model| -> BTreeSet<Vec<String>> {
         let found = states(&disk, &events, model, Limits::default());
-        found.states.iter().map(|state| state.tree.keys().filter(|path| path.contains('f')).cloned().collect()).collect()
+        found
+            .states
+            .iter()
+            .map(|state| state.tree.keys().filter(|path| path.contains('f')).cloned().collect())
+            .collect()
     };
     let (old, new, both) = (vec!["f".to_owned()], vec!["d/f".to_owned()], vec!["d/f".to_owned(), "f".to_owned()]);
     assert_eq!(names(DiskModel::Strict), [old.clone(), new.clone(), both].into());

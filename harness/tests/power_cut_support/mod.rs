@@ -244,6 +244,7 @@ impl Program {
     }
 
     /// The tree as the program sees it.
+    #[allow(dead_code)]
     pub fn tree(&self) -> Tree {
         let mut tree = Tree::new();
         for (dir, prefix) in self.dirs() {

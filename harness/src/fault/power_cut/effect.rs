@@ -329,7 +329,9 @@ impl<R: Rules> Builder<'_, R> {
             Change::Names(names) => is_dir && names.iter().any(|((dir, _), _)| *dir == node),
             Change::Data { node: of, offset, from, to } => *of == node && meets(*offset, (to - from) as u64),
             // A range that is synced can be read back: the size reaches at least its end.
-            Change::Grow { node: of, size } => *of == node && range.is_none_or(|(from, to)| *size > from && *size <= to),
+            Change::Grow { node: of, size } => {
+                *of == node && range.is_none_or(|(from, to)| *size > from && *size <= to)
+            }
             Change::Cut { node: of, .. } => *of == node,
             Change::Mode { node: of, .. } => *of == node && !data_only,
         };

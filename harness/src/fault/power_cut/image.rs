@@ -196,9 +196,7 @@ fn hash_with(tree: &Tree, content: impl Fn(&str, &[u8]) -> [u8; 32]) -> [u8; 32]
     for (path, node) in tree {
         hasher.update(&(path.len() as u64).to_le_bytes()).update(path.as_bytes());
         match node {
-            Node::File { mode, bytes } => {
-                hasher.update(b"f").update(&mode.to_le_bytes()).update(&content(path, bytes))
-            }
+            Node::File { mode, bytes } => hasher.update(b"f").update(&mode.to_le_bytes()).update(&content(path, bytes)),
             Node::Dir { mode } => hasher.update(b"d").update(&mode.to_le_bytes()),
             Node::Symlink { target } => hasher.update(b"l").update(target.as_bytes()).update(&[0]),
             Node::Other { mode } => hasher.update(b"o").update(&mode.to_le_bytes()),

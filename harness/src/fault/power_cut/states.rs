@@ -113,8 +113,7 @@ pub fn states(disk: &Disk, events: &[Event], model: DiskModel, limits: Limits) -
         }
     }
     let groups = losses.groups(&effects);
-    let parts: Vec<Part> =
-        groups.iter().map(|group| losses.part(group, &effects, found.images, limits.look)).collect();
+    let parts: Vec<Part> = groups.iter().map(|group| losses.part(group, &effects, found.images, limits.look)).collect();
     let mut complete = parts.iter().all(|part| part.complete);
     let mut order: HashMap<[u8; 32], usize> = HashMap::new();
     for hash in found.by_hash.keys() {
