@@ -17,6 +17,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use noclobber::{
@@ -37,6 +38,23 @@ fn sh(command: &str) -> Result<(), String> {
 
 /// A mounted image, unmounted in any case.
 struct Mounted(PathBuf);
+
+/// A file that goes when it is not needed any more. Each image has a name of its own: the device of an earlier mount of
+/// the same file may still be there, with what it remembers.
+struct Image(PathBuf);
+
+impl Image {
+    fn new(dir: &Path) -> Self {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        Image(dir.join(format!("image{}", MADE.fetch_add(1, Ordering::Relaxed))))
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
 
 impl Mounted {
     fn new(image: &Path, at: &Path, options: &str) -> Result<Self, String> {
@@ -100,21 +118,21 @@ impl Lab {
             let bits = random.next_u64().to_le_bytes();
             program.act([bits[0], bits[1], bits[2], bits[3], bits[4]]);
         }
-        let image = self.dir.path().join("image");
-        fs::copy(&self.template, &image).map_err(|e| e.to_string())?;
+        let image = Image::new(self.dir.path());
+        fs::copy(&self.template, &image.0).map_err(|e| e.to_string())?;
         let mut copies: Vec<(usize, Vec<u8>)> = Vec::new();
         {
             let at = self.dir.path().join("mount");
-            let _mounted = Mounted::new(&image, &at, "rw,commit=3600")?;
+            let _mounted = Mounted::new(&image.0, &at, "rw,commit=3600")?;
             let mut real = Real { root: at.join("w"), other: at.join("other"), open: BTreeMap::new() };
             for (action, events) in &program.actions {
                 let failed = |e: io::Error| format!("program {seed}: {action:?}: {e}");
                 real.act(action).map_err(failed)?;
-                copies.push((*events, fs::read(&image).map_err(failed)?));
+                copies.push((*events, fs::read(&image.0).map_err(failed)?));
                 // What the kernel may do by itself at any time: write files back, commit the journal.
                 for _ in 0..random.next_u32() % 3 {
                     real.kernel_works(random.next_u32()).map_err(failed)?;
-                    copies.push((*events, fs::read(&image).map_err(failed)?));
+                    copies.push((*events, fs::read(&image.0).map_err(failed)?));
                 }
             }
         }
@@ -156,10 +174,10 @@ impl Lab {
 
     /// What the kernel makes of these bytes.
     fn look(&self, bytes: &[u8]) -> Result<Tree, String> {
-        let image = self.dir.path().join("copy");
-        fs::write(&image, bytes).map_err(|e| e.to_string())?;
+        let image = Image::new(self.dir.path());
+        fs::write(&image.0, bytes).map_err(|e| e.to_string())?;
         let at = self.dir.path().join("look");
-        let _mounted = Mounted::new(&image, &at, "rw")?;
+        let _mounted = Mounted::new(&image.0, &at, "rw")?;
         WorkTree::new(at.join("w")).capture(&|_| true).map_err(|e| e.to_string())
     }
 }
