@@ -13,7 +13,7 @@ use noclobber::{
 /// What is to be done on a real file system. Paths are relative.
 #[derive(Clone, Debug)]
 #[allow(dead_code)]
-pub enum Action {
+pub(crate) enum Action {
     Create(NodeId, String),
     Mkdir(String),
     Symlink(String),
@@ -31,7 +31,7 @@ pub enum Action {
 }
 
 /// What a program looks like to itself: everything it did has happened.
-pub struct Program {
+pub(crate) struct Program {
     names: BTreeMap<Entry, NodeId>,
     kinds: Vec<bool>,
     files: BTreeMap<NodeId, (u32, Vec<u8>)>,
@@ -39,14 +39,14 @@ pub struct Program {
     open: BTreeSet<NodeId>,
     writes: u8,
     /// How large a unit of writes is.
-    pub unit: u64,
-    pub events: Vec<Event>,
+    pub(crate) unit: u64,
+    pub(crate) events: Vec<Event>,
     /// One action, and how many events there are once it is done.
-    pub actions: Vec<(Action, usize)>,
+    pub(crate) actions: Vec<(Action, usize)>,
 }
 
 /// The tree that every program begins with.
-pub fn initial(unit: u64) -> Tree {
+pub(crate) fn initial(unit: u64) -> Tree {
     let file = |n: u64, fill: u8| Node::File { mode: 0o644, bytes: Arc::from(vec![fill; n as usize]) };
     [
         ("a".to_owned(), file(unit / 4, b'a')),
@@ -60,7 +60,7 @@ pub fn initial(unit: u64) -> Tree {
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 impl Program {
-    pub fn new(disk: &Disk, unit: u64) -> Self {
+    pub(crate) fn new(disk: &Disk, unit: u64) -> Self {
         let mut program = Program {
             names: BTreeMap::new(),
             kinds: disk.nodes.iter().map(|node| matches!(node, Node::Dir { .. })).collect(),
@@ -126,7 +126,7 @@ impl Program {
     }
 
     /// Does what these numbers mean, if that is possible now.
-    pub fn act(&mut self, [what, dir, name, x, y]: [u8; 5]) {
+    pub(crate) fn act(&mut self, [what, dir, name, x, y]: [u8; 5]) {
         let (at, path, node) = self.entry(dir, name);
         let (other, other_path, other_node) = self.entry(x, y);
         match what % 16 {
@@ -245,7 +245,7 @@ impl Program {
 
     /// The tree as the program sees it.
     #[allow(dead_code)]
-    pub fn tree(&self) -> Tree {
+    pub(crate) fn tree(&self) -> Tree {
         let mut tree = Tree::new();
         for (dir, prefix) in self.dirs() {
             for ((parent, name), node) in &self.names {
