@@ -5,6 +5,10 @@ use nix::libc;
 
 /// The moment at which every run begins: 2025-01-01T00:00:00Z, in microseconds since 1970.
 pub(super) const EPOCH_US: u64 = 1_735_689_600_000_000;
+/// The clocks that stand for all that show wall time, and for all that show time since the machine started.
+pub(super) const WALL: i32 = libc::CLOCK_REALTIME;
+/// See [`WALL`].
+pub(super) const MONOTONIC: i32 = libc::CLOCK_MONOTONIC;
 /// How long the machine is said to have been up then, in microseconds.
 const UPTIME_US: u64 = 1_000_000_000;
 /// The epoch of another variant of the environment is this much later (a bit over a year, odd in every unit).

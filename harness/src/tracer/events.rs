@@ -173,6 +173,7 @@ impl Machine {
 
     fn on_event(&mut self, pid: Pid, status: Status) -> Result<(), Lost> {
         self.stops += 1;
+        self.keep_clock_reads(pid);
         if !self.tasks.contains_key(&pid) {
             match status {
                 Status::Stopped { .. } => {
@@ -279,6 +280,18 @@ impl Machine {
         }
         if signal == libc::SIGSYS {
             self.warn(WarningKind::NotControlled, "a worker was ended by SIGSYS: a 32-bit program, or its own filter");
+        }
+        if signal == libc::SIGTRAP && self.shared_clock.is_some() {
+            let regs = must("reading registers", Registers::get(pid))?;
+            if regs.args()[1] == super::arch::CLOCK_AT {
+                return Err(Lost::Other("a new program could not be given the clock's memory".into()));
+            }
+        }
+        let another_runs = self.tasks.values().any(|t| t.pid != pid && matches!(t.state, State::Running));
+        if another_runs {
+            // One task runs user code at a time, a signal's handler too.
+            self.task_mut(pid).state = State::Ready(signal);
+            return Ok(());
         }
         self.go_on(pid, signal)
     }

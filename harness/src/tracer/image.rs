@@ -19,9 +19,10 @@ const AT_SYSINFO_EHDR: u64 = 33;
 const SEARCH: usize = 1 << 20;
 
 impl Machine {
-    /// At the exec event: hides the vDSO, so that clock reads are system calls, and fixes the 16 random bytes.
+    /// At the exec event: fixes the 16 random bytes, and replaces the vDSO's clock functions. Where that is impossible
+    /// the vDSO is hidden, so that clock reads are system calls.
     pub(super) fn prepare_image(&mut self, pid: Pid) -> Result<(), Lost> {
-        let regs = must("reading registers", Registers::get(pid))?;
+        let mut regs = must("reading registers", Registers::get(pid))?;
         let mut stack = Stack { pid, at: regs.stack(), page: Vec::new() };
         // argc, the arguments and a zero, the environment and a zero.
         let arguments = stack.next()?;
@@ -38,7 +39,14 @@ impl Machine {
             let (kind, value) = (stack.next()?, stack.next()?);
             match kind {
                 AT_NULL => return Ok(()),
-                AT_SYSINFO_EHDR => must("hiding the vDSO", memory::write(pid, place, &AT_IGNORE.to_ne_bytes()))?,
+                AT_SYSINFO_EHDR => match &self.shared_clock {
+                    Some(shared) => {
+                        let start = must("changing the vDSO", shared.install(pid, value, regs.instruction()))?;
+                        regs.set_instruction(start);
+                        must("writing registers", regs.set(pid))?;
+                    }
+                    None => must("hiding the vDSO", memory::write(pid, place, &AT_IGNORE.to_ne_bytes()))?,
+                },
                 AT_RANDOM => {
                     let mut bytes = [0; 16];
                     self.task_mut(pid).random.fill(&mut bytes);

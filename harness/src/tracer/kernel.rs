@@ -148,6 +148,61 @@ pub(super) fn borrow_fd(pidfd: &OwnedFd, fd: i32) -> Result<OwnedFd, Errno> {
     }
 }
 
+/// Memory that this process and others can both have: a System V segment, marked for removal when nobody has it any
+/// more.
+#[derive(Debug)]
+pub(super) struct SharedPages {
+    id: i32,
+    words: std::ptr::NonNull<u64>,
+    len: usize,
+}
+
+impl SharedPages {
+    /// Makes `len` bytes, readable, writable and executable for everybody who knows the number.
+    pub(super) fn new(len: usize) -> io::Result<Self> {
+        // SAFETY: the kernel chooses the address, so nothing is replaced; the segment is page-aligned and zeroed.
+        unsafe {
+            let id = libc::shmget(libc::IPC_PRIVATE, len, libc::IPC_CREAT | 0o777);
+            check(id)?;
+            let at = libc::shmat(id, std::ptr::null(), libc::SHM_EXEC);
+            let attached = if at as isize == -1 { Err(io::Error::last_os_error()) } else { Ok(()) };
+            // Whoever knows the number can still attach it while we have it.
+            let removed = check(libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()));
+            attached.and(removed)?;
+            let words = std::ptr::NonNull::new(at.cast()).ok_or(io::ErrorKind::InvalidData)?;
+            Ok(SharedPages { id, words, len })
+        }
+    }
+
+    /// The number under which other processes attach it.
+    pub(super) fn id(&self) -> i32 {
+        self.id
+    }
+
+    /// The 64-bit word at this index.
+    pub(super) fn load(&self, index: usize) -> u64 {
+        assert!(index < self.len / 8);
+        // SAFETY: in bounds and aligned; volatile because workers change it.
+        unsafe { self.words.add(index).read_volatile() }
+    }
+
+    /// Sets the 64-bit word at this index.
+    pub(super) fn store(&self, index: usize, value: u64) {
+        assert!(index < self.len / 8);
+        // SAFETY: in bounds and aligned; volatile because workers read it.
+        unsafe { self.words.add(index).write_volatile(value) }
+    }
+
+    /// Copies bytes to this offset, before any worker has the memory.
+    pub(super) fn write(&self, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= self.len);
+        // SAFETY: in bounds; the source is ordinary memory of ours.
+        unsafe {
+            self.words.cast::<u8>().add(at).copy_from_nonoverlapping(std::ptr::NonNull::from(bytes).cast(), bytes.len())
+        }
+    }
+}
+
 fn check(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -23,6 +23,7 @@ use super::{
     locks::RecordLocks,
     task::{Pending, State, Task},
     template::Template,
+    vdso::SharedClock,
     walk::Walker,
 };
 use crate::world::{Access, ActorEnd, ActorId, Inode, Mode, Object, Step, Sync, Warning, WarningKind};
@@ -131,6 +132,8 @@ pub(super) struct Machine {
     pub maps: Vec<(usize, Inode, String)>,
     /// Nothing less than all orders will do.
     pub exhaustive: bool,
+    /// Clock reads without stops, where they are possible.
+    pub shared_clock: Option<SharedClock>,
 }
 
 impl Machine {
@@ -164,6 +167,7 @@ impl Machine {
             mapped: Vec::new(),
             maps: Vec::new(),
             exhaustive: false,
+            shared_clock: SharedClock::new(),
         })
     }
 
@@ -182,6 +186,9 @@ impl Machine {
         self.outside.clear();
         self.mapped.clear();
         self.maps.clear();
+        if let Some(shared) = &mut self.shared_clock {
+            shared.owner = None;
+        }
         self.delays.begin();
     }
 
@@ -220,7 +227,23 @@ impl Machine {
     /// Lets a task go on natively until its next stop.
     pub(super) fn go_on(&mut self, pid: Pid, signal: i32) -> Result<(), Lost> {
         self.task_mut(pid).state = State::Running;
+        if let Some(shared) = &mut self.shared_clock {
+            shared.show(pid, self.tasks[&pid].clock_reads, &self.clock);
+        }
         resume(pid, false, signal)
+    }
+
+    /// Takes over how often the task that runs has read a clock. `stopped`: who has stopped now.
+    pub(super) fn keep_clock_reads(&mut self, stopped: Pid) {
+        let Some(shared) = &mut self.shared_clock else { return };
+        let Some(owner) = shared.owner else { return };
+        if let Some(task) = self.tasks.get_mut(&owner) {
+            task.clock_reads = shared.reads();
+        }
+        if owner == stopped {
+            // From here on the task's own count is the right one, until it runs again.
+            shared.owner = None;
+        }
     }
 
     /// Lets a task at a seccomp stop run its call and stop at its exit.

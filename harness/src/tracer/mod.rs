@@ -31,6 +31,7 @@ mod steps;
 mod syscalls;
 mod task;
 mod template;
+mod vdso;
 mod walk;
 
 pub use engine::Engine;

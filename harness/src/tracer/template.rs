@@ -161,7 +161,9 @@ impl Machine {
 }
 
 fn has_shared_memory(pid: Pid) -> bool {
-    // Permissions `rw-s`: writable, shared.
+    // Permissions `rw-s`: writable, shared. The clock's memory is the same in every worker.
+    let clock = format!("{:x}-", super::arch::CLOCK_AT);
+    let shared = |line: &str| line.split(' ').nth(1).is_some_and(|p| p.starts_with("rw") && p.ends_with('s'));
     std::fs::read_to_string(format!("/proc/{pid}/maps"))
-        .map_or(true, |maps| maps.lines().any(|line| line.split(' ').nth(1).is_some_and(|p| p == "rw-s")))
+        .map_or(true, |maps| maps.lines().any(|line| shared(line) && !line.starts_with(&clock)))
 }

@@ -85,6 +85,11 @@ impl Registers {
         self.0.rsp
     }
 
+    /// Makes `address` the next instruction.
+    pub(crate) fn set_instruction(&mut self, address: u64) {
+        self.0.rip = address;
+    }
+
     /// Instruction pointer.
     pub(crate) fn instruction(&self) -> u64 {
         self.0.rip
