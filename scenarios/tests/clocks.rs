@@ -8,8 +8,8 @@ use scenarios::run;
 const PROGRAM: &str = r#"
 import ctypes, threading, time
 libc = ctypes.CDLL(None)
+pair = (ctypes.c_long * 2)()
 def raw(clock):
-    pair = (ctypes.c_long * 2)()
     assert libc.syscall(228, clock, pair) == 0
     return pair[0] * 10**9 + pair[1]
 raw(0)
@@ -27,8 +27,8 @@ after = time.monotonic_ns()
 assert after - before < 100 * 1000, "another thread's reads count"
 wall, monotonic = time.time_ns(), time.monotonic_ns()
 time.sleep(3)
-assert 3 * 10**9 < time.time_ns() - wall < 3 * 10**9 + 100 * 1000
-assert 3 * 10**9 < time.monotonic_ns() - monotonic < 3 * 10**9 + 100 * 1000
+assert 3 * 10**9 < time.time_ns() - wall < 3 * 10**9 + 10**7
+assert 3 * 10**9 < time.monotonic_ns() - monotonic < 3 * 10**9 + 10**7
 assert 1735689603 <= time.time() < 1735689604
 open("seen", "a").write(f"{time.time_ns()}\n")
 "#;

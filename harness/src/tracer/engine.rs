@@ -6,7 +6,6 @@
 use std::{
     io::{self, Read, Write},
     os::unix::net::UnixStream,
-    time::Duration,
 };
 
 use nix::{
@@ -26,8 +25,6 @@ use crate::{
     world::{Plan, Run, Tree},
 };
 
-/// How often a wait of the tracer ends to look whether the tracee fell asleep in a call that it does not know.
-const TICK: Duration = Duration::from_millis(20);
 /// Longest message that is believed.
 const MAX_MESSAGE: u32 = 1 << 30;
 
@@ -167,7 +164,7 @@ fn serve(scenario: &Scenario, place: usize, mut socket: UnixStream) -> ! {
         close_on_exec();
         sandbox::build_root().map_err(|e| machine(&e))?;
         pin(place);
-        kernel::start_ticking(TICK).map_err(|e| machine(&e))?;
+        kernel::start_ticking().map_err(|e| machine(&e))?;
         Session::new(scenario.clone())
     };
     let prepared = prepare().and_then(|mut session| session.initial().map(|initial| (session, initial)));

@@ -3,7 +3,7 @@
 //! Exactly one task runs user code at a time. A task that another one wakes in the kernel runs on to its exit stop
 //! only, and is held there until it is its turn.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::{errno::Errno, libc, sys::ptrace, unistd::Pid};
 
@@ -12,7 +12,7 @@ use super::{
     calls::OnTimeout,
     kernel::{self, Status},
     machine::{Lost, Machine, must, resume},
-    memory, rewrite,
+    memory, proc_files, rewrite,
     task::{InCall, Pending, State, Task},
 };
 use crate::world::WarningKind;
@@ -20,6 +20,10 @@ use crate::world::WarningKind;
 /// How often the tracer gives way to a task in a call before it waits for good. Both share one CPU, so the first time
 /// is nearly always enough.
 const YIELDS: u32 = 64;
+/// When a wait for a task ends at first to look whether it fell asleep; later ones take so often as long, at most.
+const FIRST_LOOK: Duration = Duration::from_micros(250);
+/// See [`FIRST_LOOK`].
+const LOOKS: u32 = 40;
 /// `-ERESTARTSYS` to `-ERESTART_RESTARTBLOCK`: the kernel will run the call again or turn it into EINTR.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
@@ -75,7 +79,11 @@ impl Machine {
             rustix::thread::sched_yield();
             return Ok(());
         }
+        // A task in a call either stops or falls asleep, which nobody tells: look again soon.
+        let patience = if in_call { FIRST_LOOK * (*yields - YIELDS + 1).min(LOOKS) } else { FIRST_LOOK * LOOKS };
+        must("setting a timer", kernel::tick_in(patience))?;
         if let Some((pid, status)) = self.wait(true)? {
+            *yields = 0;
             return self.on_event(pid, status);
         }
         for actor in &mut self.actors {
@@ -88,21 +96,26 @@ impl Machine {
         for task in self.tasks.values() {
             match task.state {
                 State::Running if task.is_asleep() => silent.push(task.pid),
-                State::Exiting if task.run_state() == b'Z' => silent.push(task.pid),
+                State::Exiting if self.threads_left(task.process) && task.run_state() == b'Z' => silent.push(task.pid),
                 _ => {}
             }
         }
         for pid in silent {
-            if matches!(self.task(pid).state, State::Exiting) {
-                self.tasks.remove(&pid);
-            } else {
-                self.task_mut(pid).state = State::Asleep(InCall::Unknown);
-            }
+            let task = self.task_mut(pid);
+            task.state = match task.state {
+                State::Exiting => State::Zombie,
+                _ => State::Asleep(InCall::Unknown),
+            };
         }
         if self.busy_since.elapsed() > self.cpu_limit {
             return Err(Lost::Limit("cpu_seconds", self.cpu_limit.as_secs()));
         }
         Ok(())
+    }
+
+    /// Whether threads of a process live on when those that are about to die are dead.
+    fn threads_left(&self, process: Pid) -> bool {
+        self.tasks.values().any(|t| t.process == process && !matches!(t.state, State::Exiting | State::Zombie))
     }
 
     /// Marks tasks that went to sleep in their call. Returns whether there were any.
@@ -265,6 +278,12 @@ impl Machine {
             actor.end.exit = code;
             actor.end.signal = signal;
         }
+        if !self.threads_left(task.process)
+            && let Some(first) = self.tasks.get_mut(&task.process)
+        {
+            // Its turn to be reported has come.
+            first.state = State::Exiting;
+        }
         if task.pid == task.process {
             self.forget_locks(task.process);
             self.mapped.retain(|m| m.0 != task.process);
@@ -352,7 +371,12 @@ impl Machine {
     /// The exit stop of a call that might have slept.
     fn on_exit_stop(&mut self, pid: Pid) -> Result<(), Lost> {
         let (call, slept) = match self.task(pid).state {
-            State::Calling(call @ (InCall::FirstLook { .. } | InCall::ProcessStat { .. })) => (call, false),
+            State::Calling(
+                call @ (InCall::FirstLook { .. }
+                | InCall::ProcFile { .. }
+                | InCall::PrivateStat { .. }
+                | InCall::NamespaceLink { .. }),
+            ) => (call, false),
             State::Calling(call) | State::Asleep(call) => (call, true),
             _ => return self.go_on(pid, 0),
         };
@@ -390,8 +414,13 @@ impl Machine {
                     self.store_remaining(pid, remaining);
                 }
             }
-            InCall::ProcessStat { buffer, len } => {
-                if let Some(new) = rewrite::process_stat(pid, buffer, len, regs.result()) {
+            InCall::PrivateStat { buffer, extended, file } if regs.result() == 0 => {
+                self.show_private_file(pid, buffer, extended, file);
+            }
+            InCall::PrivateStat { .. } => {}
+            InCall::NamespaceLink { buffer } => proc_files::show_namespace(pid, buffer, regs.result()),
+            InCall::ProcFile { file, buffer, len } => {
+                if let Some(new) = self.show_proc_file(pid, file, buffer, len, regs.result()) {
                     regs.set_result(new);
                     dirty = true;
                 }

@@ -3,12 +3,15 @@
 //! Everything here is a system call that the safe wrappers (nix, rustix) either lack or get wrong for a tracer.
 #![allow(unsafe_code)]
 
-use std::{ffi::CString, io, os::fd::OwnedFd};
+use std::{ffi::CString, io, os::fd::OwnedFd, time::Duration};
 
 use nix::{
     errno::Errno,
     unistd::{ForkResult, Pid},
 };
+
+/// How often a wait of the tracer ends to look whether the tracee fell asleep in a call that it does not know.
+const TICK: Duration = Duration::from_millis(20);
 
 /// What `waitpid` said of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,17 +95,24 @@ pub(super) fn die_with_parent() -> io::Result<()> {
 
 /// Installs the do-nothing handler for SIGALRM without SA_RESTART and starts a periodic timer, so that a blocking
 /// wait comes back now and then to look whether the tracee fell asleep.
-pub(super) fn start_ticking(period: std::time::Duration) -> io::Result<()> {
+pub(super) fn start_ticking() -> io::Result<()> {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: a zeroed sigaction with a handler that does nothing is valid; no flags, so waits return EINTR.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as *const () as usize;
         check(libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut()))?;
-        let every = libc::timeval { tv_sec: 0, tv_usec: period.as_micros() as libc::suseconds_t };
-        let timer = libc::itimerval { it_interval: every, it_value: every };
-        check(libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()))
     }
+    tick_in(TICK)
+}
+
+/// The next interruption of a blocking wait comes after `first`, more every [`TICK`]: one may come before the wait
+/// begins.
+pub(super) fn tick_in(first: Duration) -> io::Result<()> {
+    let interval = |length: Duration| libc::timeval { tv_sec: 0, tv_usec: length.as_micros() as libc::suseconds_t };
+    let timer = libc::itimerval { it_interval: interval(TICK), it_value: interval(first) };
+    // SAFETY: a valid timer; the old one is not asked for.
+    check(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) })
 }
 
 /// Puts every signal back to its default action and unblocks all: what a new worker expects.

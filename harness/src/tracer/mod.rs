@@ -21,6 +21,7 @@ mod machine;
 mod memory;
 mod opened;
 mod outside;
+mod proc_files;
 mod repeats;
 mod rewrite;
 mod sandbox;

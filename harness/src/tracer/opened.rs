@@ -21,6 +21,8 @@ pub(super) struct Opened {
     pub world: bool,
     /// On a `/proc`.
     pub proc: bool,
+    /// Device number of its file system.
+    pub on: u64,
     /// Which device it is, if it is one.
     pub device: (u32, u32),
 }
@@ -66,7 +68,8 @@ impl Machine {
         let world = stat.st_dev == self.walker.world_device();
         let proc = stat.st_dev == self.walker.proc_device();
         let device = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
-        Some(Opened { file, inode: stat.st_ino, mode: stat.st_mode, size: stat.st_size as u64, world, proc, device })
+        let (inode, on) = (stat.st_ino, stat.st_dev);
+        Some(Opened { file, inode, mode: stat.st_mode, size: stat.st_size as u64, world, proc, on, device })
     }
 }
 
@@ -75,10 +78,9 @@ pub(super) fn waits(file: &Opened) -> bool {
     !matches!(file.kind(), FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::BlockDevice)
 }
 
-/// Whether a descriptor of a `/proc` is `/proc/P/stat` (or a thread's).
-pub(super) fn is_process_stat(pid: Pid, fd: i32) -> bool {
-    let path = super::walk::read_link(&format!("/proc/{pid}/fd/{fd}"));
-    path.ends_with("/stat") && path != "/proc/stat"
+/// The path by which a descriptor's file is known.
+pub(super) fn path_of(pid: Pid, fd: i32) -> String {
+    super::walk::read_link(&format!("/proc/{pid}/fd/{fd}"))
 }
 
 /// The descriptors that a task has open.

@@ -13,14 +13,23 @@ const DIRECTORY_SIZE: u64 = 4096;
 /// Virtual number of the world's directory and of the one that holds it, as a first look shows it.
 const ROOT_NUMBER: Inode = Inode(2);
 const NANOS: u64 = 1_000_000_000;
-/// When every process is said to have been started, in clock ticks since the machine was: process numbers are never used
-/// twice in a run, so it need not tell processes apart.
-const PROCESS_STARTED: &str = "100000";
 /// `UTIME_NOW` and `UTIME_OMIT`.
 const SPECIAL: [u64; 2] = [(1 << 30) - 1, (1 << 30) - 2];
 
 /// Rewrites a `stat` or `statx` result; returns the part of it that a program may depend on, for the trace.
 pub(super) fn stat(pid: Pid, buffer: u64, extended: bool, number: Inode, times: (Nanos, Nanos)) -> Vec<u8> {
+    stat_of(pid, buffer, extended, DEVICE_MINOR, number, times)
+}
+
+/// The same for a file on another device without a real one.
+pub(super) fn stat_of(
+    pid: Pid,
+    buffer: u64,
+    extended: bool,
+    device_minor: u32,
+    number: Inode,
+    times: (Nanos, Nanos),
+) -> Vec<u8> {
     let size = if extended { layout::statx::SIZE } else { layout::stat::SIZE };
     let mut bytes = vec![0; size];
     if memory::read(pid, buffer, &mut bytes).is_err() {
@@ -33,7 +42,7 @@ pub(super) fn stat(pid: Pid, buffer: u64, extended: bool, number: Inode, times: 
         let links = u32::from_ne_bytes(bytes[NLINK..NLINK + 4].try_into().unwrap_or_default());
         put64(&mut bytes, INO, number.0);
         put32(&mut bytes, DEV_MAJOR, 0);
-        put32(&mut bytes, DEV_MINOR, DEVICE_MINOR);
+        put32(&mut bytes, DEV_MINOR, device_minor);
         put64(&mut bytes, MOUNT_ID, 1);
         for (at, time) in [(ATIME, modified), (BTIME, modified), (CTIME, changed), (MTIME, modified)] {
             put64(&mut bytes, at, time / NANOS);
@@ -46,7 +55,7 @@ pub(super) fn stat(pid: Pid, buffer: u64, extended: bool, number: Inode, times: 
         let mode = u32::from_ne_bytes(bytes[MODE..MODE + 4].try_into().unwrap_or_default());
         let links = get64(&bytes, NLINK);
         put64(&mut bytes, INO, number.0);
-        put64(&mut bytes, DEV, u64::from(DEVICE_MINOR));
+        put64(&mut bytes, DEV, u64::from(device_minor));
         for (at, time) in [(ATIME, modified), (MTIME, modified), (CTIME, changed)] {
             put64(&mut bytes, at, time / NANOS);
             put64(&mut bytes, at + 8, time % NANOS);
@@ -69,35 +78,17 @@ pub(super) fn stat(pid: Pid, buffer: u64, extended: bool, number: Inode, times: 
 pub(super) fn first_look(pid: Pid, buffer: u64, extended: bool, epoch_us: u64) {
     let time = epoch_us * 1000;
     stat(pid, buffer, extended, ROOT_NUMBER, (time, time));
-    // The number of links grows with each folder.
+    hide_links(pid, buffer, extended);
+}
+
+/// Takes the number of links, which grows with each folder, out of a result of the stat family.
+pub(super) fn hide_links(pid: Pid, buffer: u64, extended: bool) {
     let (at, bytes) = if extended {
         (layout::statx::NLINK, 2u32.to_ne_bytes().to_vec())
     } else {
         (layout::stat::NLINK, 2u64.to_ne_bytes().to_vec())
     };
     let _ = memory::write(pid, buffer + at as u64, &bytes);
-}
-
-/// Takes out of a `/proc/P/stat` what differs from run to run: faults, CPU times, the moment of the start, memory.
-/// Returns the new length.
-pub(super) fn process_stat(pid: Pid, buffer: u64, len: u64, read: i64) -> Option<i64> {
-    let mut bytes = vec![0; usize::try_from(read).ok().filter(|n| *n > 0)?];
-    memory::read(pid, buffer, &mut bytes).ok()?;
-    let mut text = fixed_process_stat(std::str::from_utf8(&bytes).ok()?)?.into_bytes();
-    text.truncate(usize::try_from(len).ok()?);
-    memory::write(pid, buffer, &text).ok()?;
-    Some(text.len() as i64)
-}
-
-fn fixed_process_stat(text: &str) -> Option<String> {
-    // The name is in parentheses and may hold anything. The fields after it are counted from the state.
-    let (name, rest) = text.rsplit_once(") ")?;
-    let fixed = rest.split(' ').enumerate().map(|(n, field)| match n {
-        7..=14 | 21 => "0",
-        19 => PROCESS_STARTED,
-        _ => field,
-    });
-    Some(format!("{name}) {}", fixed.collect::<Vec<_>>().join(" ")))
 }
 
 fn hide_directory_size(bytes: &mut [u8], mode: u32, len: usize, blocks: usize) {
@@ -175,17 +166,4 @@ fn put64(bytes: &mut [u8], at: usize, value: u64) {
 
 fn put32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fixed_process_stat;
-
-    #[test]
-    fn a_process_was_always_started_at_the_same_moment() {
-        let real = "7 (a) b) S 1 7 7 0 -1 4194560 153 2 3 4 5 6 7 8 20 0 1 0 676543 8192000 900 18446744073709551615\n";
-        let shown = "7 (a) b) S 1 7 7 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 100000 8192000 0 18446744073709551615\n";
-        assert_eq!(fixed_process_stat(real).as_deref(), Some(shown));
-        assert_eq!(fixed_process_stat("cpu 1 2 3"), None);
-    }
 }

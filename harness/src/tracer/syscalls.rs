@@ -12,7 +12,8 @@ use super::{
     calls::{At, Call, OnTimeout, Timeout},
     machine::{Lost, Machine, must},
     memory,
-    opened::{is_process_stat, open_fds, waits},
+    opened::{self, open_fds, waits},
+    proc_files::ProcFile,
     task::{InCall, Pending, State},
 };
 use crate::world::WarningKind;
@@ -161,10 +162,14 @@ impl Machine {
                     self.go_on(pid, 0)
                 }
                 Some(file) if waits(&file) => self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry),
-                Some(file) if file.proc && is_process_stat(pid, fd) => match memory::pieces(pid, buffer)[..] {
-                    [(buffer, len)] => self.call(pid, State::Calling(InCall::ProcessStat { buffer, len })),
-                    _ => self.go_on(pid, 0),
-                },
+                Some(file) if file.proc => {
+                    match (ProcFile::of(&opened::path_of(pid, fd)), &memory::pieces(pid, buffer)[..]) {
+                        (Some(file), &[(buffer, len)]) => {
+                            self.call(pid, State::Calling(InCall::ProcFile { file, buffer, len }))
+                        }
+                        _ => self.go_on(pid, 0),
+                    }
+                }
                 _ => self.go_on(pid, 0),
             },
             Call::Write { fd, .. } => match self.inspect(pid, fd) {
@@ -234,7 +239,13 @@ impl Machine {
         for (at, follow) in places.into_iter().flatten() {
             // Without a path the descriptor itself is meant; AT_EMPTY_PATH is the same with an empty one.
             let inside = if at.path == 0 || memory::read_path(pid, at.path).is_empty() {
-                at.dir >= 0 && self.inspect(pid, at.dir).is_some_and(|f| f.world && f.kind() != FileType::Fifo)
+                let file = self.inspect(pid, at.dir).filter(|_| at.dir >= 0);
+                if let (Call::Stat { buffer, extended, .. }, Some(opened)) = (call, &file)
+                    && let Some(file) = self.walker.private_file(opened.on, &opened::path_of(pid, at.dir))
+                {
+                    return self.call(pid, State::Calling(InCall::PrivateStat { buffer, extended, file }));
+                }
+                file.is_some_and(|f| f.world && f.kind() != FileType::Fifo)
             } else {
                 let walk = self.lookup(pid, at, follow);
                 let fifo = walk.target.is_some_and(|(_, mode)| FileType::from_raw_mode(mode) == FileType::Fifo);
@@ -250,6 +261,19 @@ impl Machine {
                 }
                 if !walk.touches_world() {
                     self.note_private(pid, &walk.path);
+                    match call {
+                        Call::Stat { buffer, extended, .. } => {
+                            if let Some(file) = walk.device.and_then(|on| self.walker.private_file(on, &walk.path)) {
+                                return self.call(pid, State::Calling(InCall::PrivateStat { buffer, extended, file }));
+                            }
+                        }
+                        Call::Readlink { buffer, .. }
+                            if walk.path.starts_with("/proc/") && walk.path.contains("/ns/") =>
+                        {
+                            return self.call(pid, State::Calling(InCall::NamespaceLink { buffer }));
+                        }
+                        _ => {}
+                    }
                 }
                 walk.touches_world()
             };

@@ -7,6 +7,8 @@ use nix::unistd::Pid;
 use super::{
     arch::Registers,
     calls::{Call, OnTimeout},
+    proc_files::ProcFile,
+    walk::PrivateFile,
 };
 
 /// A visible step that a task is about to make, held at its seccomp stop (or at its exit event).
@@ -29,8 +31,12 @@ pub(super) enum InCall {
     Waiting { entry: Registers, changed: bool, on_timeout: OnTimeout },
     /// A sleep, turned into a wait for signals. `remaining`: where to store the rest when interrupted.
     Sleeping { entry: Registers, remaining: u64 },
-    /// A read of `/proc/P/stat` into this buffer.
-    ProcessStat { buffer: u64, len: u64 },
+    /// A read of a file of `/proc` whose content is replaced.
+    ProcFile { file: ProcFile, buffer: u64, len: u64 },
+    /// A call of the stat family on a file of the sandbox's own file systems.
+    PrivateStat { buffer: u64, extended: bool, file: PrivateFile },
+    /// A readlink of `/proc/P/ns/NAME`.
+    NamespaceLink { buffer: u64 },
     /// A first look at the world's directory.
     FirstLook { buffer: u64, extended: bool },
     /// A vfork parent, until its child execs or exits.
@@ -60,6 +66,8 @@ pub(super) enum State {
     Blocked(Pending),
     /// Was let go to die.
     Exiting,
+    /// A first thread that is dead, and is reported when the others of its process are.
+    Zombie,
 }
 
 impl State {

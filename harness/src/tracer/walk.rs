@@ -31,6 +31,8 @@ pub(super) struct Walk {
     pub target: Option<(u64, u32)>,
     /// True when the path's last name lies in a directory of the world (whether or not it exists).
     pub ends_in_world: bool,
+    /// Device number of what the path names.
+    pub device: Option<u64>,
     /// The absolute path with symbolic links resolved, as far as it exists.
     pub path: String,
 }
@@ -47,11 +49,22 @@ impl Walk {
     }
 }
 
+/// A file on one of the sandbox's own file systems besides the world: its numbers are made anew for every sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PrivateFile {
+    /// The number that stands for it.
+    pub number: u64,
+    /// The device that stands for its file system.
+    pub device_minor: u32,
+}
+
 /// Looks paths up on behalf of tracees, which share the tracer's root directory.
 #[derive(Debug)]
 pub(super) struct Walker {
     world_device: u64,
     proc_device: u64,
+    /// Devices of `/proc`, of namespaces and of the root directory, and the minor numbers that are shown for them.
+    private: [(u64, u32); 3],
     /// Absolute paths that do not touch the world. What lies outside is taken to stay as it is.
     outside: HashSet<Vec<u8>>,
 }
@@ -59,9 +72,12 @@ pub(super) struct Walker {
 impl Walker {
     /// Must be made inside the sandbox.
     pub(super) fn new() -> std::io::Result<Self> {
+        let device = |path: &str| rustix::fs::stat(path).map(|stat| stat.st_dev);
+        let proc_device = device("/proc")?;
         Ok(Walker {
-            world_device: rustix::fs::stat(sandbox::ROOT)?.st_dev,
-            proc_device: rustix::fs::stat("/proc")?.st_dev,
+            world_device: device(sandbox::ROOT)?,
+            proc_device,
+            private: [(proc_device, 78), (device("/proc/self/ns/pid")?, 79), (device("/")?, 80)],
             outside: HashSet::new(),
         })
     }
@@ -69,6 +85,12 @@ impl Walker {
     /// The device number of `/proc`.
     pub(super) fn proc_device(&self) -> u64 {
         self.proc_device
+    }
+
+    /// How a file on this device is shown, if it is one of the sandbox's own.
+    pub(super) fn private_file(&self, device: u64, path: &str) -> Option<PrivateFile> {
+        let (_, device_minor) = *self.private.iter().find(|(private, _)| *private == device)?;
+        Some(PrivateFile { number: super::proc_files::number_of(path), device_minor })
     }
 
     /// The device number of the world's file system.
@@ -99,7 +121,8 @@ impl Walker {
         self.follow(&mut walk, at, path, follow, process, task);
         // Magic links of /proc mean something else for everybody and in every moment.
         let lasting = absolute && !path.starts_with(b"/proc") && !path.starts_with(b"/dev");
-        if lasting && !walk.touches_world() {
+        let private = walk.device.is_some_and(|on| self.private.iter().any(|(private, _)| *private == on));
+        if lasting && !private && !walk.touches_world() {
             self.outside.insert(path.to_owned());
         }
         walk
@@ -110,7 +133,7 @@ impl Walker {
         let mut todo: VecDeque<Vec<u8>> = split(path).collect();
         let mut links = 0;
         if todo.is_empty() {
-            walk.target = self.in_world(&at);
+            self.arrive(walk, &at);
             return;
         }
         while let Some(name) = todo.pop_front() {
@@ -123,7 +146,7 @@ impl Walker {
                 at = parent;
                 walk.path.truncate(walk.path.rfind('/').unwrap_or(0));
                 if last {
-                    walk.target = self.in_world(&at);
+                    self.arrive(walk, &at);
                 }
                 continue;
             }
@@ -157,7 +180,7 @@ impl Walker {
                     walk.path = read_link(&walk.path);
                     at = object;
                     if last {
-                        walk.target = self.in_world(&at);
+                        self.arrive(walk, &at);
                     }
                     continue;
                 }
@@ -178,13 +201,16 @@ impl Walker {
             }
             at = next;
             if last {
+                walk.device = Some(stat.st_dev);
                 walk.target = self.world_target(&stat);
             }
         }
     }
 
-    fn in_world(&self, fd: &impl AsFd) -> Option<(u64, u32)> {
-        rustix::fs::fstat(fd).ok().and_then(|stat| self.world_target(&stat))
+    fn arrive(&self, walk: &mut Walk, at: &impl AsFd) {
+        let stat = rustix::fs::fstat(at).ok();
+        walk.device = stat.as_ref().map(|stat| stat.st_dev);
+        walk.target = stat.and_then(|stat| self.world_target(&stat));
     }
 
     fn world_target(&self, stat: &Stat) -> Option<(u64, u32)> {

@@ -15,7 +15,10 @@ use crate::{
 impl Machine {
     pub(super) fn is_last_thread(&self, pid: Pid) -> bool {
         let process = self.task(pid).process;
-        !self.tasks.values().any(|t| t.process == process && t.pid != pid && !matches!(t.state, State::Exiting))
+        !self
+            .tasks
+            .values()
+            .any(|t| t.process == process && t.pid != pid && !matches!(t.state, State::Exiting | State::Zombie))
     }
 
     /// Whether somebody can notice the end of this task: locks that go with it, actors that wait for it.

@@ -1,0 +1,236 @@
+//! What `/proc` and the other file systems of the sandbox show that differs from run to run: replaced by fixed values, or
+//! by those of virtual time.
+
+use nix::unistd::Pid;
+
+use super::{clock::MONOTONIC, inodes::Nanos, machine::Machine, memory, rewrite, walk::PrivateFile};
+use crate::world::Inode;
+
+/// When every process is said to have been started, in clock ticks since the machine was: process numbers are never
+/// used twice in a run, so it need not tell processes apart.
+const PROCESS_STARTED: &str = "100000";
+/// The machine's start that all runs share.
+const BOOT_ID: &str = "6e6f636c-6f62-4265-8000-000000000001\n";
+/// Numbers of the first namespaces of a machine (linux/proc_ns.h): workers are shown these.
+const NAMESPACES: [(&str, u64); 10] = [
+    ("ipc", 0xEFFF_FFFF),
+    ("uts", 0xEFFF_FFFE),
+    ("user", 0xEFFF_FFFD),
+    ("pid", 0xEFFF_FFFC),
+    ("pid_for_children", 0xEFFF_FFFC),
+    ("cgroup", 0xEFFF_FFFB),
+    ("time", 0xEFFF_FFFA),
+    ("time_for_children", 0xEFFF_FFFA),
+    ("net", 0xEFFF_FFF9),
+    ("mnt", 0xEFFF_FFF8),
+];
+
+/// A file of `/proc` whose content is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProcFile {
+    /// `/proc/P/stat`, or a thread's.
+    Stat,
+    /// `/proc/P/status`.
+    Status,
+    /// `/proc/P/statm`.
+    Pages,
+    /// `/proc/meminfo`.
+    Memory,
+    /// `/proc/uptime`.
+    Uptime,
+    /// `/proc/loadavg`.
+    Load,
+    /// `/proc/sys/kernel/random/boot_id`.
+    BootId,
+    /// `/proc/sys/kernel/random/uuid`.
+    Uuid,
+}
+
+impl ProcFile {
+    /// The file with this path, if its content is replaced.
+    pub(super) fn of(path: &str) -> Option<Self> {
+        let process = path.strip_prefix("/proc/").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        Some(match path {
+            "/proc/meminfo" => ProcFile::Memory,
+            "/proc/uptime" => ProcFile::Uptime,
+            "/proc/loadavg" => ProcFile::Load,
+            "/proc/sys/kernel/random/boot_id" => ProcFile::BootId,
+            "/proc/sys/kernel/random/uuid" => ProcFile::Uuid,
+            _ if process && path.ends_with("/stat") => ProcFile::Stat,
+            _ if process && path.ends_with("/status") => ProcFile::Status,
+            _ if process && path.ends_with("/statm") => ProcFile::Pages,
+            _ => return None,
+        })
+    }
+
+    /// What is shown instead of `text`, at a virtual uptime and with these random bytes.
+    fn shown(self, text: &str, uptime_us: u64, random: [u8; 16]) -> Option<String> {
+        Some(match self {
+            ProcFile::Stat => fixed_stat(text)?,
+            ProcFile::Status => text.split_inclusive('\n').map(fixed_status).collect(),
+            ProcFile::Pages => zeroed(text),
+            ProcFile::Memory => fixed_memory(text),
+            ProcFile::Uptime => format!("{}.{:02} 0.00\n", uptime_us / 1_000_000, uptime_us / 10_000 % 100),
+            ProcFile::Load => "0.00 0.00 0.00 1/1 1\n".to_owned(),
+            ProcFile::BootId => BOOT_ID.to_owned(),
+            ProcFile::Uuid => uuid(random),
+        })
+    }
+}
+
+impl Machine {
+    /// At the exit of a read of such a file: what was read is replaced. Returns the new result.
+    pub(super) fn show_proc_file(&mut self, pid: Pid, file: ProcFile, buffer: u64, len: u64, read: i64) -> Option<i64> {
+        let mut bytes = vec![0; usize::try_from(read).ok().filter(|n| *n > 0)?];
+        memory::read(pid, buffer, &mut bytes).ok()?;
+        let mut random = [0; 16];
+        if file == ProcFile::Uuid {
+            self.task_mut(pid).random.fill(&mut random);
+        }
+        let uptime = self.clock.show(MONOTONIC, 0);
+        let mut text = file.shown(std::str::from_utf8(&bytes).ok()?, uptime, random)?.into_bytes();
+        text.truncate(usize::try_from(len).ok()?);
+        memory::write(pid, buffer, &text).ok()?;
+        Some(text.len() as i64)
+    }
+
+    /// At the exit of a call of the stat family on a file of one of the sandbox's own file systems.
+    pub(super) fn show_private_file(&mut self, pid: Pid, buffer: u64, extended: bool, file: PrivateFile) {
+        let time: Nanos = self.clock.epoch() * 1000;
+        rewrite::stat_of(pid, buffer, extended, file.device_minor, Inode(file.number), (time, time));
+        rewrite::hide_links(pid, buffer, extended);
+    }
+}
+
+/// At the exit of a readlink of `/proc/P/ns/NAME`: the number in what was read is the first namespace's.
+pub(super) fn show_namespace(pid: Pid, buffer: u64, read: i64) {
+    let Some(mut bytes) = usize::try_from(read).ok().filter(|n| *n < 64).map(|n| vec![0; n]) else { return };
+    if memory::read(pid, buffer, &mut bytes).is_err() {
+        return;
+    }
+    if let Some((kind, number)) = std::str::from_utf8(&bytes).ok().and_then(namespace) {
+        let text = format!("{kind}:[{number}]");
+        if text.len() == bytes.len() {
+            let _ = memory::write(pid, buffer, text.as_bytes());
+        }
+    }
+}
+
+/// The number that stands for a file of the sandbox's own file systems: of its path, which tells files apart.
+pub(super) fn number_of(path: &str) -> u64 {
+    if let Some((_, number)) = namespace(path) {
+        return number;
+    }
+    const PROC_NUMBERS: u64 = 0xF000_0000;
+    let hash = blake3::hash(path.as_bytes());
+    let low = u32::from_le_bytes(hash.as_bytes()[..4].try_into().unwrap_or_default());
+    PROC_NUMBERS | u64::from(low & 0x0FFF_FFFF)
+}
+
+/// Kind and shown number of a namespace, from `pid:[4026531836]`.
+fn namespace(text: &str) -> Option<(&str, u64)> {
+    let (kind, _) = text.split_once(":[")?;
+    NAMESPACES.iter().find(|(name, _)| *name == kind).map(|(_, number)| (kind, *number))
+}
+
+fn fixed_stat(text: &str) -> Option<String> {
+    // The name is in parentheses and may hold anything. The fields after it are counted from the state.
+    let (name, rest) = text.rsplit_once(") ")?;
+    let fixed = rest.split(' ').enumerate().map(|(n, field)| match n {
+        7..=14 | 21 => "0",
+        19 => PROCESS_STARTED,
+        _ => field,
+    });
+    Some(format!("{name}) {}", fixed.collect::<Vec<_>>().join(" ")))
+}
+
+/// Memory and switches are counted differently each time; the CPU is shown as the first, whichever it is.
+fn fixed_status(line: &str) -> String {
+    let Some((key, value)) = line.split_once(':') else { return line.to_owned() };
+    match key {
+        "Cpus_allowed" => format!("{key}:\t1\n"),
+        "Cpus_allowed_list" => format!("{key}:\t0\n"),
+        _ if key.starts_with("Vm") || key.starts_with("Rss") || key.ends_with("ctxt_switches") => {
+            format!("{key}:\t{}", zeroed(value))
+        }
+        _ => line.to_owned(),
+    }
+}
+
+/// All of the machine's memory is free.
+fn fixed_memory(text: &str) -> String {
+    let number = |line: &str| -> Option<u64> { line.split_whitespace().nth(1)?.parse().ok() };
+    let total = text.lines().find(|l| l.starts_with("MemTotal:")).and_then(number).unwrap_or(0);
+    let fixed = text.split_inclusive('\n').map(|line| match line.split_once(':') {
+        Some((key @ ("MemFree" | "MemAvailable"), _)) => format!("{:<16}{total:>8} kB\n", format!("{key}:")),
+        Some(("MemTotal" | "Hugepagesize" | "VmallocTotal", _)) | None => line.to_owned(),
+        Some((key, value)) => format!("{key}: {}", zeroed(value)),
+    });
+    fixed.collect()
+}
+
+/// The words of a line with every number 0. Their widths would tell how long the numbers were.
+fn zeroed(text: &str) -> String {
+    let words = text.split_whitespace().map(|word| if word.bytes().all(|b| b.is_ascii_digit()) { "0" } else { word });
+    words.collect::<Vec<_>>().join(" ") + "\n"
+}
+
+fn uuid(mut bytes: [u8; 16]) -> String {
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut text = String::with_capacity(37);
+    for (n, byte) in bytes.iter().enumerate() {
+        if matches!(n, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_from_run_to_run_is_fixed_and_the_rest_stays() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 153 2 3 4 5 6 7 8 20 0 1 0 676543 8192000 900 18446744073709551615\n";
+        let stat_shown =
+            "7 (a) b) S 1 7 7 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 100000 8192000 0 18446744073709551615\n";
+        let table = [
+            ("/proc/7/stat", stat, stat_shown),
+            ("/proc/7/task/8/stat", stat, stat_shown),
+            ("/proc/7/statm", "12 345 6\n", "0 0 0\n"),
+            (
+                "/proc/7/status",
+                "Name:\tcat9\nPid:\t17\nVmRSS:\t    1234 kB\nCpus_allowed:\t2\nnonvoluntary_ctxt_switches:\t12\n",
+                "Name:\tcat9\nPid:\t17\nVmRSS:\t0 kB\nCpus_allowed:\t1\nnonvoluntary_ctxt_switches:\t0\n",
+            ),
+            (
+                "/proc/meminfo",
+                "MemTotal:       24000000 kB\nMemFree:         1234567 kB\nCached:           200000 kB\n",
+                "MemTotal:       24000000 kB\nMemFree:        24000000 kB\nCached: 0 kB\n",
+            ),
+            ("/proc/uptime", "13800.51 20000.00\n", "1000.25 0.00\n"),
+            ("/proc/loadavg", "18.47 19.74 15.25 3/200 4711\n", "0.00 0.00 0.00 1/1 1\n"),
+            ("/proc/sys/kernel/random/boot_id", "0a1b\n", BOOT_ID),
+            ("/proc/sys/kernel/random/uuid", "0a1b\n", "07070707-0707-4707-8707-070707070707\n"),
+        ];
+        for (path, real, shown) in table {
+            let file = ProcFile::of(path).expect(path);
+            assert_eq!(file.shown(real, 1_000_250_000, [7; 16]).as_deref(), Some(shown), "{path}");
+        }
+        for other in ["/proc/stat", "/proc/7/maps", "/proc/sys/fs/stat", "/data/7/stat", "/proc/cpuinfo"] {
+            assert_eq!(ProcFile::of(other), None, "{other}");
+        }
+        assert_eq!(ProcFile::Stat.shown("cpu 1 2 3", 0, [0; 16]), None);
+    }
+
+    #[test]
+    fn namespaces_have_their_first_numbers_and_other_files_one_of_their_path() {
+        assert_eq!(number_of("pid:[4026532281]"), 4_026_531_836);
+        assert_eq!(namespace("socket:[4711]"), None);
+        assert_ne!(number_of("/proc/7/stat"), number_of("/proc/8/stat"));
+        assert_eq!(number_of("/proc/7/stat"), number_of("/proc/7/stat"));
+    }
+}
