@@ -96,6 +96,9 @@ pub struct Output {
     /// Also write a JUnit report: a case per scenario.
     #[arg(long, global = true, value_name = "FILE")]
     pub junit: Option<PathBuf>,
+    /// Also write one self-contained page for a browser.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Also write annotations for GitHub Actions (to standard error with `--format json`).
     #[arg(long, global = true)]
     pub github: bool,

@@ -16,7 +16,7 @@ use crate::{
     cli::{explore_scenario, split_commands},
     explore::Expected,
     guard::{GuardError, Replayed, Settings, replay, verify},
-    report::{Detail, EndedBy, Explored, Github, Human, HumanOptions, Json, Junit, Report, Reporter, Verdict},
+    report::{Detail, EndedBy, Explored, Github, Html, Human, HumanOptions, Json, Junit, Report, Reporter, Verdict},
     scenario::{self, Scenario, discover, printable},
     world::{Warning, WarningKind},
 };
@@ -210,6 +210,7 @@ fn replay_report(replayed: &Replayed, file: &Path) -> Report {
             evidence: named.evidence.clone(),
             replay: Some(file.display().to_string()),
             run: None,
+            film: replayed.film.clone(),
         });
     }
     let shows = replayed.shows.as_deref().unwrap_or("nothing");
@@ -281,6 +282,9 @@ impl Reporters {
         }
         if let Some(file) = &output.junit {
             all.push(Box::new(Junit::new(file)));
+        }
+        if let Some(file) = &output.html {
+            all.push(Box::new(Html::new(file)));
         }
         if output.github {
             match output.format {

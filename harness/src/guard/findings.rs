@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     explore::{Origin, Replay, pivot, shrink},
-    oracle::{Case, Judge, Judgement, Named, Wrong, name, outcome_digest, step_lines},
+    oracle::{Case, Film, Judge, Judgement, Named, Wrong, name, outcome_digest, step_lines},
     report::Anomaly,
     scenario::{Command, Kind, Scenario, save},
     world::{Plan, Policy, Run},
@@ -135,6 +135,7 @@ impl<'a> Findings<'a> {
             pivot: steps,
             evidence: named.evidence,
             replay,
+            film: Some(Box::new(Film::of(case, &run))),
             run: Some(Box::new(run)),
         })
     }

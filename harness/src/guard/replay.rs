@@ -5,7 +5,7 @@ use std::{cell::RefCell, path::Path};
 use super::shared::{GuardError, Shared};
 use crate::{
     explore::{Divergence, Replay},
-    oracle::{Case, Judge, Judgement, Named, name, step_lines},
+    oracle::{Case, Film, Judge, Judgement, Named, name, step_lines},
     report::StepLine,
     scenario::{Command, Scenario, parse_draft},
     tracer::Engine,
@@ -26,6 +26,8 @@ pub struct Replayed {
     pub divergence: Option<Divergence>,
     /// The steps.
     pub steps: Vec<StepLine>,
+    /// The run as a film, when it is wrong.
+    pub film: Option<Box<Film>>,
 }
 
 /// Runs the schedule of a replay file; with `commands` against these programs instead of the recorded ones.
@@ -61,12 +63,14 @@ pub fn replay(file: &Path, commands: &[Command]) -> Result<Replayed, GuardError>
         Judgement::Unknown(why) => (None, Some(why)),
         Judgement::Right { .. } => (None, None),
     };
+    let film = named.as_ref().map(|_| Box::new(Film::of(&case, &run)));
     Ok(Replayed {
         shows: recorded.shows.clone(),
         named,
         unknown,
         divergence: recorded.divergence(&run),
         steps: step_lines(&case, &run),
+        film,
         scenario,
     })
 }

@@ -82,6 +82,19 @@ pub struct Stray {
     pub after: Option<Arc<[u8]>>,
 }
 
+/// What a path showed from one step on, published or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The step (index into the trace).
+    pub step: usize,
+    /// Who changed it (worker number).
+    pub by: usize,
+    /// The bytes; `None`: too large to be recorded, or (see `absent`) the path names nothing.
+    pub bytes: Option<Arc<[u8]>>,
+    /// The path names nothing from here on.
+    pub absent: bool,
+}
+
 /// A file's unpublished state.
 #[derive(Clone, Debug)]
 struct Dirty {
@@ -99,6 +112,8 @@ pub struct History {
     pub readings: Vec<Reading>,
     /// Changes that no name leads to.
     pub strays: Vec<Stray>,
+    /// What each path showed over time, its content at the start aside.
+    pub frames: BTreeMap<String, Vec<Frame>>,
     /// For each step the path and version it published, if it did.
     pub published_by: BTreeMap<usize, (String, usize)>,
     /// For each read step its reading.
@@ -174,6 +189,7 @@ impl History {
                 Effect::Content { inode, after } => self.change(number, step, actor, *inode, after.clone()),
                 Effect::Bind { path, inode: Some(inode) } => self.bind(number, step, actor, path, *inode),
                 Effect::Bind { path, inode: None } => {
+                    self.show(path.clone(), Frame { step: number, by: actor, bytes: None, absent: true });
                     if let Some(inode) = self.bound.remove(path) {
                         self.former.insert(inode, path.clone());
                     }
@@ -269,6 +285,10 @@ impl History {
             self.dirty.remove(&inode);
         }
         let before = self.content.insert(inode, after.clone()).flatten();
+        let paths: Vec<String> = self.names(inode).cloned().collect();
+        for path in paths {
+            self.show(path, Frame { step: number, by: actor, bytes: after.clone(), absent: false });
+        }
         let path = self.name(inode);
         let base = path.as_deref().and_then(|path| self.last_read(actor, path));
         let dirty = self.dirty.entry(inode).or_insert(Dirty { by: actor, last: number, base });
@@ -293,6 +313,9 @@ impl History {
             self.former.insert(old, path.to_owned());
         }
         self.former.remove(&inode);
+        // A file nobody has written to yet is empty.
+        let bytes = self.content.get(&inode).cloned().unwrap_or_else(|| Some(Arc::from([])));
+        self.show(path.to_owned(), Frame { step: number, by: actor, bytes, absent: false });
         if matches!(step.op, Op::Rename | Op::Exchange | Op::Link) {
             self.dirty.remove(&inode);
             let base = self.last_read(actor, path);
@@ -309,8 +332,7 @@ impl History {
 
     fn publish(&mut self, inode: Inode, dirty: &Dirty, step: usize, published: bool) {
         let bytes = self.content.get(&inode).cloned().flatten();
-        let paths: Vec<String> =
-            self.bound.iter().filter(|(_, bound)| **bound == inode).map(|(path, _)| path.clone()).collect();
+        let paths: Vec<String> = self.names(inode).cloned().collect();
         for path in paths {
             let version = Version {
                 by: Some(dirty.by),
@@ -334,9 +356,22 @@ impl History {
         }
     }
 
+    /// One step may change a path twice (a rename that replaces): the last is what it shows.
+    fn show(&mut self, path: String, frame: Frame) {
+        let frames = self.frames.entry(path).or_default();
+        if frames.last().is_some_and(|last| last.step == frame.step) {
+            frames.pop();
+        }
+        frames.push(frame);
+    }
+
+    /// Every path that names this file.
+    fn names(&self, inode: Inode) -> impl Iterator<Item = &String> {
+        self.bound.iter().filter(move |(_, bound)| **bound == inode).map(|(path, _)| path)
+    }
+
     fn name(&self, inode: Inode) -> Option<String> {
-        let bound = self.bound.iter().find(|(_, bound)| **bound == inode).map(|(path, _)| path.clone());
-        bound.or_else(|| self.former.get(&inode).cloned())
+        self.names(inode).next().cloned().or_else(|| self.former.get(&inode).cloned())
     }
 
     /// The version of this path that the actor read last.

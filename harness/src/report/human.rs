@@ -145,7 +145,7 @@ pub fn render(report: &Report, options: HumanOptions) -> String {
     };
     let mut lines = vec![heading(report, page.paint)];
     if page.all && !report.about.is_empty() {
-        lines.extend(page.paragraph(&report.about, Tone::Faint));
+        lines.extend(report.about.trim().lines().flat_map(|about| page.paragraph(about, Tone::Faint)));
     }
     lines.push(String::new());
     lines.extend(page.story());

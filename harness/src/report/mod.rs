@@ -5,6 +5,7 @@
 
 mod advice;
 mod github;
+mod html;
 mod human;
 mod inspection;
 mod json;
@@ -19,6 +20,7 @@ mod verdict;
 
 pub use advice::advice;
 pub use github::Github;
+pub use html::Html;
 pub use human::{Detail, Human, HumanOptions, render};
 pub use inspection::{fault_line, inspection_end, inspection_json};
 pub use json::{Json, to_json};

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use crate::{
+    oracle::Film,
     scenario::{Expect, Kind},
     world::{Run, Warning},
 };
@@ -101,8 +102,10 @@ pub struct Anomaly {
     pub evidence: Vec<String>,
     /// Path of the replay file.
     pub replay: Option<String>,
-    /// The run behind it (for richer reports).
+    /// The run behind it.
     pub run: Option<Box<Run>>,
+    /// The run as a film: files, locks and what came because of what, step by step.
+    pub film: Option<Box<Film>>,
 }
 
 /// The result of one scenario.

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use noclobber::{
+    oracle::{Film, Frame, Holding, Reel},
     report::{Anomaly, EndedBy, Explored, Report, StepLine, Verdict, as_expected},
     scenario::{Expect, Kind},
     world::{Warning, WarningKind},
@@ -70,6 +71,26 @@ pub fn anomaly(kind: Kind, summary: &str, steps: Vec<StepLine>) -> Anomaly {
         evidence: Vec::new(),
         replay: None,
         run: None,
+        film: None,
+    }
+}
+
+/// What the queue file held in it.
+pub fn film() -> Film {
+    let frame = |step, by, text: &str| Frame { step, by, bytes: Some(text.as_bytes().into()), absent: false };
+    Film {
+        reels: vec![Reel {
+            path: "queue.json".into(),
+            first: Some(br#"{"version":1,"tasks":[{"id":"t1","state":"queued"}]}"#.as_slice().into()),
+            frames: vec![
+                frame(4, 0, ""),
+                frame(5, 0, r#"{"version":2,"tasks":[{"id":"t1","state":"done"},{"id":"t2","state":"queued"}]}"#),
+                frame(6, 1, ""),
+                frame(7, 1, r#"{"version":2,"tasks":[{"id":"t1","state":"done"}]}"#),
+            ],
+        }],
+        locks: vec![Holding { name: "b.lock".into(), by: 1, from: 7, to: Some(9), shared: false }],
+        arrows: vec![(2, 5), (6, 7)],
     }
 }
 
@@ -102,6 +123,7 @@ pub fn incident(expected: Option<Expect>) -> Report {
             "No process failed, and the file was valid JSON at every published version.".into(),
         ],
         replay: report.replay.clone(),
+        film: Some(Box::new(film())),
         ..anomaly(Kind::LostUpdate, "B overwrote A's update of queue.json: t2 is in no later version", steps)
     }];
     report
