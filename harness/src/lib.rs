@@ -6,6 +6,8 @@
 //! Data flows one way: [`scenario`] -> [`world`] -> [`explore`] -> [`oracle`] -> [`report`].
 
 pub mod cli;
+#[cfg(target_os = "linux")]
+pub mod doctor;
 pub mod evidence;
 pub mod explore;
 pub mod fault;

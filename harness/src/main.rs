@@ -5,7 +5,13 @@ use noclobber::cli::{Args, ExitCode};
 
 fn main() -> std::process::ExitCode {
     // clap answers mistakes with 2 and help with 0, as the contract wants.
-    let args = Args::parse();
+    let args = Args::try_parse().unwrap_or_else(|e| {
+        let _ = e.print();
+        if let Some(tip) = noclobber::cli::tip(&e, std::env::args_os()) {
+            eprintln!("\n  tip: {tip}");
+        }
+        std::process::exit(e.exit_code());
+    });
     match perform(&args) {
         Ok(code) => code.into(),
         Err(e) => {

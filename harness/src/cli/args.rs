@@ -36,6 +36,14 @@ pub enum Command {
     Replay(Replay),
     /// Inspect audit lines: is every write made from the version before it?
     Audit(Audit),
+    /// Say what this machine allows, and how to allow what is missing.
+    Doctor,
+    /// Write a first scenario of commands, with remarks.
+    Init(Init),
+    /// Print the completion script of a shell.
+    Completions(Completions),
+    /// Write man pages into a folder.
+    Man(Man),
 }
 
 /// `noclobber audit`.
@@ -84,6 +92,32 @@ pub struct Replay {
     /// Run these commands instead of the recorded ones.
     #[arg(last = true, value_name = "CMD ::: CMD")]
     pub commands: Vec<String>,
+}
+
+/// `noclobber init`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "noclobber init [OPTIONS] -- CMD ::: CMD [::: CMD]")]
+pub struct Init {
+    /// The file to write; one that is there is left alone.
+    #[arg(long, value_name = "FILE.toml", default_value = "guard.toml")]
+    pub file: PathBuf,
+    /// The commands, separated by `:::`; they are named A, B, ...
+    #[arg(last = true, value_name = "CMD ::: CMD")]
+    pub commands: Vec<String>,
+}
+
+/// `noclobber completions`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Completions {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// `noclobber man`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Man {
+    /// The folder; it has to be there.
+    pub folder: PathBuf,
 }
 
 /// How results are shown, for every command.

@@ -9,11 +9,21 @@ pub fn split_commands(words: &[String]) -> Result<Vec<Vec<String>>, ArgError> {
     if words.is_empty() {
         return Err(ArgError::NoCommand);
     }
+    // Taken for arguments of the first command these would leave it alone in its world, where nothing goes wrong.
+    if let Some(word) = words.iter().find(|word| is_near_separator(word)) {
+        return Err(ArgError::NearSeparator(word.clone()));
+    }
     let commands: Vec<Vec<String>> = words.split(|word| word == ":::").map(<[String]>::to_vec).collect();
     match commands.iter().position(|c| c.iter().all(|word| word.trim().is_empty())) {
         Some(empty) => Err(ArgError::EmptyCommand(empty + 1)),
         None => Ok(commands),
     }
+}
+
+/// What somebody writes who means the separator: only colons, or only what shells join commands by.
+fn is_near_separator(word: &str) -> bool {
+    word != ":::"
+        && (matches!(word, "||" | "&&" | "&" | ";" | "|") || word.len() > 1 && word.bytes().all(|b| b == b':'))
 }
 
 /// The name of the i-th command, from 0: A, B, ..., Z, AA, AB, ...

@@ -15,6 +15,11 @@ pub enum ArgError {
     /// Nothing between two separators.
     #[error("command {0} is empty\n  write `CMD ::: CMD`: a separator stands only between two commands")]
     EmptyCommand(usize),
+    /// Something that looks like the separator and is none.
+    #[error(
+        "`{0}` does not separate commands\n  write `CMD ::: CMD`, with three colons; a shell command goes into quotes: 'a && b' ::: c"
+    )]
+    NearSeparator(String),
     /// More commands, or copies of them, than can be told apart.
     #[error("{found} workers are more than {cap}\n  lower --copies")]
     TooManyWorkers {

@@ -5,17 +5,24 @@ mod args;
 mod audit;
 mod commands;
 mod copies;
+#[cfg(target_os = "linux")]
+mod doctor;
 mod error;
 mod exit;
 mod explore;
+#[cfg(target_os = "linux")]
+mod init;
+#[cfg(target_os = "linux")]
+mod manual;
 mod options;
 #[cfg(target_os = "linux")]
 mod perform;
 mod terminal;
+mod tip;
 #[cfg(target_os = "linux")]
 mod walk;
 
-pub use args::{Args, Audit, Command, Explore, Format, Output, Replay, Run};
+pub use args::{Args, Audit, Command, Completions, Explore, Format, Init, Man, Output, Replay, Run};
 pub use audit::perform_audit;
 pub use commands::{Taken, split_commands, take_from_caller, worker_name};
 pub use error::ArgError;
@@ -25,3 +32,4 @@ pub use options::{Options, Partition, apply_overrides, faults_of};
 #[cfg(target_os = "linux")]
 pub use perform::perform;
 pub use terminal::wants_colour;
+pub use tip::tip;

@@ -9,8 +9,11 @@ use std::{
 use anyhow::Context;
 
 use super::{
-    Args, Command, ExitCode, Explore, Format, Options, Output, Replay, Run, apply_overrides, perform_audit,
-    wants_colour,
+    Args, Command, ExitCode, Explore, Format, Options, Output, Replay, Run, apply_overrides,
+    doctor::perform_doctor,
+    init::{Written, perform_init},
+    manual::{completions, man_pages},
+    perform_audit, wants_colour,
 };
 use crate::{
     cli::{explore_scenario, split_commands},
@@ -36,6 +39,21 @@ pub fn perform(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Explore(explore) => perform_explore(explore, &args.output, interrupt),
         Command::Replay(replay) => perform_replay(replay, &args.output),
         Command::Audit(audit) => perform_audit(audit, &args.output, &interrupt),
+        Command::Doctor => perform_doctor(&args.output),
+        Command::Init(init) => match perform_init(init, &std::env::current_dir().context("the current directory")?)? {
+            Written::Done => {
+                println!("{} written; run it: noclobber run {0}", printable(&init.file.display().to_string()));
+                Ok(ExitCode::AsExpected)
+            }
+            Written::Mistake(why) => Ok(mistake(&why)),
+        },
+        Command::Completions(to) => completions(to.shell, &mut std::io::stdout())
+            .map(|()| ExitCode::AsExpected)
+            .context("writing the completions"),
+        Command::Man(man) => match man_pages(&man.folder) {
+            Ok(()) => Ok(ExitCode::AsExpected),
+            Err(e) => Ok(mistake(&format!("{}: {e}", man.folder.display()))),
+        },
     }
 }
 

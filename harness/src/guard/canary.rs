@@ -18,7 +18,7 @@ const COUNT: &str = "read n < n; echo $((n + 1)) > n";
 ///
 /// # Errors
 /// Why nothing that this process would say can be believed.
-pub(super) fn sing() -> Result<(), String> {
+pub fn sing() -> Result<(), String> {
     let scenario = scenario();
     let mut engine = Engine::start(&scenario, 0).map_err(|e| e.to_string())?;
     let plan =

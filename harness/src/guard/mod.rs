@@ -9,6 +9,7 @@ mod replay;
 mod shared;
 mod verify;
 
+pub use canary::sing as canary;
 pub use replay::{Replayed, replay};
 pub use shared::{GuardError, Settings};
 pub use verify::verify;

@@ -198,7 +198,10 @@ impl<'a> Hunt<'a> {
 
     fn report(mut self, summary: Summary) -> Result<Report, GuardError> {
         let workers: Vec<String> = self.scenario.workers.iter().map(|w| w.name.clone()).collect();
-        if let Some(reason) = self.sharing.reason(workers.len(), self.scenario.oracle.shares_nothing) {
+        // Who fails at once shares nothing: that would only hide why.
+        if self.doubts.is_empty()
+            && let Some(reason) = self.sharing.reason(workers.len(), self.scenario.oracle.shares_nothing)
+        {
             self.doubt(reason);
         }
         let names: Vec<&str> = workers.iter().map(String::as_str).collect();

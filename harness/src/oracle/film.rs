@@ -119,9 +119,11 @@ mod tests {
     use super::arrows;
     use crate::world::{Access, ActorId, Inode, Mode, Object, Op, Step};
 
-    /// Steps as (actor, object, changes it).
-    fn steps(of: &[(u16, u64, bool)]) -> Vec<Step> {
-        let step = |(actor, object, changes): &(u16, u64, bool)| Step {
+    /// (actor, object, changes it).
+    type Touch = (u16, u64, bool);
+
+    fn steps(of: &[Touch]) -> Vec<Step> {
+        let step = |(actor, object, changes): &Touch| Step {
             actor: ActorId(*actor),
             task: 0,
             op: if *changes { Op::Write } else { Op::Read },
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn arrows_are_what_does_not_follow_from_others() {
-        let cases: [(&[(u16, u64, bool)], &[(usize, usize)]); 4] = [
+        let cases: [(&[Touch], &[(usize, usize)]); 4] = [
             // Reads do not order.
             (&[(0, 1, false), (1, 1, false)], &[]),
             (&[(0, 1, true), (1, 1, false)], &[(1, 2)]),

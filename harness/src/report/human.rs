@@ -198,7 +198,10 @@ impl Page<'_> {
             }
             Verdict::CannotTell => {
                 let reason = report.reason.as_deref().unwrap_or("it was not possible to decide");
-                self.paragraph(&format!("Nothing can be concluded: {}", line(reason)), Tone::Plain)
+                let mut reasons = reason.lines().filter(|reason| !reason.trim().is_empty());
+                let first = format!("Nothing can be concluded: {}", reasons.next().unwrap_or_default());
+                let others = reasons.map(|reason| format!("Also: {reason}"));
+                std::iter::once(first).chain(others).flat_map(|text| self.paragraph(&text, Tone::Plain)).collect()
             }
             // Each anomaly tells its own.
             Verdict::Anomaly(_) => Vec::new(),

@@ -91,7 +91,9 @@ pub(super) fn headline(report: &Report) -> String {
     match (report.verdict, report.anomalies.first()) {
         (Verdict::Anomaly(kind), Some(anomaly)) => format!("{kind}: {}", line(&anomaly.summary)),
         (Verdict::CannotTell, _) => {
-            format!("cannot tell: {}", line(report.reason.as_deref().unwrap_or("no reason given")))
+            let reasons: Vec<String> =
+                report.reason.as_deref().unwrap_or("no reason given").lines().map(line).collect();
+            format!("cannot tell: {}", reasons.join("; "))
         }
         (verdict, _) => match &report.expected {
             Some(expect) => format!("{verdict}, expected {expect}"),

@@ -9,6 +9,7 @@ mod discover;
 mod duration;
 mod error;
 mod fault_kind;
+mod first;
 mod judge;
 mod keys;
 mod model;
@@ -26,6 +27,7 @@ pub use discover::discover;
 pub use duration::{DurationError, format_duration, parse_duration};
 pub use error::{Place, Problem, ScenarioError};
 pub use fault_kind::{FaultKind, FaultKindError};
+pub use first::first;
 pub use model::{
     Command, Conserve, Delay, Ends, Expect, Fault, IgnorePointer, Kind, Limits, Nth, OracleConfig, Pattern, Scenario,
     Search, SearchKind, Serial, Worker,

@@ -12,6 +12,7 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     sys::{personality, ptrace},
     unistd::ForkResult,
 };
@@ -203,7 +204,15 @@ fn become_worker(program: &Program, filters: &Filters, null: &OwnedFd, ends: &[O
         return e;
     }
     let error = kernel::exec(&program.path, &program.args, &program.env);
-    format!("cannot execute {}: {}", program.path.to_string_lossy(), error.desc())
+    let path = Path::new(OsStr::from_bytes(program.path.as_bytes()));
+    let path = path.strip_prefix(sandbox::WORLD).unwrap_or(path);
+    let hint = match error {
+        Errno::ENOENT => " (or the interpreter that its first line names is missing)",
+        Errno::EACCES => " (is it executable? chmod +x)",
+        Errno::ENOEXEC => " (a script needs a first line like #!/bin/sh)",
+        _ => "",
+    };
+    format!("cannot execute {}: {}{hint}", path.display(), error.desc())
 }
 
 /// The environment of every command of a scenario: the caller's, the scenario's, ours.

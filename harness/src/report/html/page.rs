@@ -125,12 +125,12 @@ impl Scene {
         };
         Scene {
             name: printable(&report.scenario),
-            about: report.about.trim().lines().map(printable).collect::<Vec<_>>().join("\n"),
+            about: plain_lines(&report.about),
             verdict: report.verdict.name(),
             tone,
             expected: report.expected.as_ref().map(|e| e.to_string().replace(',', " or ")),
             as_expected: report.as_expected,
-            story: printable(&story),
+            story: plain_lines(&story),
             coverage: printable(&report.coverage),
             schedules: e.schedules,
             seconds: e.seconds,
@@ -139,6 +139,11 @@ impl Scene {
             anomalies: report.anomalies.iter().map(|a| Show::of(report, a, budget)).collect(),
         }
     }
+}
+
+/// Harmless text that keeps its lines.
+fn plain_lines(text: &str) -> String {
+    text.trim().lines().map(printable).collect::<Vec<_>>().join("\n")
 }
 
 impl Show {
