@@ -76,6 +76,18 @@ fn contended() -> impl Strategy<Value = I> {
     ]
 }
 
+/// Locks of both kinds taken again, upgraded and downgraded, however they are asked for.
+fn converted() -> impl Strategy<Value = I> {
+    prop_oneof![
+        3 => (any::<bool>(), ask()).prop_map(|(ex, ask)| Flock(1, ex, ask)),
+        3 => (any::<bool>(), ask()).prop_map(|(ex, ask)| Lock(1, (0, 10), ex, ask)),
+        1 => Just(Funlock(1)),
+        1 => Just(Unlock(1, (0, 5))),
+        1 => Just(Send(1)),
+        1 => Just(Receive(1)),
+    ]
+}
+
 /// POSIX locks only, on overlapping bytes.
 fn ranges() -> impl Strategy<Value = I> {
     prop_oneof![
@@ -110,6 +122,7 @@ fn models(adversarial: bool) -> impl Strategy<Value = Model> {
             vec(vec(contended(), steps.clone()), actors),
             vec(vec(locks(), steps.clone()), actors),
             vec(vec(ranges(), steps.clone()), actors),
+            vec(vec(converted(), steps.clone()), actors),
             vec(vec(names(), steps), actors),
         ]
     });

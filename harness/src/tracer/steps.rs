@@ -99,6 +99,19 @@ impl Machine {
         }
         let mut regs = must("reading registers", Registers::get(pid))?;
         let mut ret = regs.result();
+        let lost = lost_by_converting(&call, &draft, ret);
+        if draft.waits && !lost.is_empty() {
+            // It gave the old lock back, and from here on waits for a new one like anybody else.
+            let step = self.step(pid, &draft, 0, "gives its lock back and waits".into());
+            let accesses = draft.accesses.iter().map(|a| match a.sync {
+                Some(Sync::Take { .. }) => Access { sync: None, ..a.clone() },
+                _ => a.clone(),
+            });
+            self.push(Step { chosen: true, enabled: enabled.to_vec(), accesses: accesses.collect(), ..step });
+            self.rewind(pid, call, entry)?;
+            self.free_waiters(&lost);
+            return Ok(Attempt::Made);
+        }
         if draft.waits && is_busy(ret) {
             if self.is_deadlock(pid, &draft) {
                 ret = -i64::from(libc::EDEADLK);
@@ -113,7 +126,8 @@ impl Machine {
             regs.set_result(ret);
             must("writing registers", regs.set(pid))?;
         }
-        let step = self.finish(pid, &draft, call, &entry, ret, before)?;
+        let mut step = self.finish(pid, &draft, call, &entry, ret, before)?;
+        step.accesses.extend(lost);
         let frees: Vec<Access> = step.accesses.iter().filter(|a| a.sync == Some(Sync::Free)).cloned().collect();
         let wait = self.delay_after(pid, &Pending::Call { call, entry }, &step);
         self.push(Step { chosen: true, enabled: enabled.to_vec(), ..step });
@@ -390,6 +404,13 @@ fn failed(accesses: &[Access], op: Op) -> Vec<Access> {
         .filter(|a| op == Op::Rmdir || !matches!(a.object, Object::Listing(_)) || a.mode == Mode::Read)
         .map(|a| Access { mode: Mode::Read, sync: None, ..a.clone() })
         .collect()
+}
+
+/// What a refused flock(2) gave back: it changes shared to exclusive by letting go of the one first.
+fn lost_by_converting(call: &Call, draft: &Draft, ret: i64) -> Vec<Access> {
+    let refused = matches!(call, Call::Flock { .. }) && draft.op == Op::Lock && is_busy(ret);
+    let freed = draft.accesses.iter().filter(|a| refused && a.sync == Some(Sync::Free));
+    freed.cloned().collect()
 }
 
 /// Turns a waiting lock request into an attempt.

@@ -21,6 +21,11 @@ impl Locks {
         })
     }
 
+    /// Whether `actor` holds any of it.
+    pub fn holds(&self, kind: Kind, file: u64, actor: usize) -> bool {
+        self.0.get(&(kind, file)).is_some_and(|held| held.iter().any(|(who, ..)| *who == actor))
+    }
+
     /// Gives bytes back; the first of what is returned says whether any were held exclusively, if any were held.
     pub fn free(&mut self, kind: Kind, file: u64, actor: usize, range: (u64, u64)) -> Option<bool> {
         let held = self.0.entry((kind, file)).or_default();

@@ -104,7 +104,10 @@ impl Machine {
     pub fn waits(&self, actor: ActorId) -> bool {
         let a = usize::from(actor.0);
         match self.next(a) {
-            Some(I::Flock(n, ex, Ask::Wait | Ask::Timed(..))) => self.locks.blocked(Kind::Flock, n, a, WHOLE, ex),
+            // Who holds a lock lets go of it before waiting for another one.
+            Some(I::Flock(n, ex, Ask::Wait | Ask::Timed(..))) => {
+                self.locks.blocked(Kind::Flock, n, a, WHOLE, ex) && !self.locks.holds(Kind::Flock, n, a)
+            }
             Some(I::Lock(n, range, ex, Ask::Wait | Ask::Timed(..))) => {
                 self.locks.blocked(Kind::Record, n, a, range, ex)
             }
@@ -349,9 +352,22 @@ impl Machine {
         ask: Ask,
         gave_up: bool,
     ) -> (i64, Vec<Access>, bool) {
+        let refused = self.locks.blocked(kind, n, a, range, ex);
+        if kind == Kind::Flock && refused && self.locks.holds(kind, n, a) {
+            // flock(2) changes shared to exclusive by letting go of the one first.
+            let mut touched = self.free(kind, n, a, range);
+            touched.push(touch(kind, n, range, Mode::Write, None));
+            let tried = matches!(ask, Ask::Try(_));
+            self.actors[a].seen = mix(self.actors[a].seen, 2 + u64::from(tried));
+            if !tried {
+                // The same instruction again, now without a lock.
+                self.actors[a].at -= 1;
+            }
+            return (if tried { -11 } else { 0 }, touched, matches!(ask, Ask::Try(true)));
+        }
         let failed = match ask {
             Ask::Wait => false,
-            Ask::Try(_) => self.locks.blocked(kind, n, a, range, ex),
+            Ask::Try(_) => refused,
             Ask::Timed(..) => gave_up,
         };
         self.actors[a].seen = mix(self.actors[a].seen, u64::from(failed));
@@ -360,7 +376,7 @@ impl Machine {
             return (-11, vec![touch(kind, n, range, Mode::Read, None)], end);
         }
         let mode = if ex { Mode::Write } else { Mode::Add };
-        let waits = !matches!(ask, Ask::Try(_));
+        let waits = !matches!(ask, Ask::Try(_)) && !(kind == Kind::Flock && self.locks.holds(kind, n, a));
         let mut touched = vec![touch(kind, n, range, mode, Some(Sync::Take { waits }))];
         if let Some(exclusive) = self.locks.take(kind, n, a, range, ex) {
             // Converted: what was held before is given back.

@@ -30,7 +30,8 @@ impl Machine {
             if let Some(was) = held {
                 draft.accesses.push(locks::access(Object::Flock(number), was, None, Some(Sync::Free)));
             }
-            let take = Sync::Take { waits: draft.waits };
+            // Who holds a lock never waits with it: a conversion that is refused has given the old one back.
+            let take = Sync::Take { waits: draft.waits && held.is_none() };
             draft.accesses.push(locks::access(Object::Flock(number), exclusive, None, Some(take)));
         }
         if !unlock && held == Some(exclusive) {
