@@ -8,7 +8,7 @@ use explore_model::{
     Model, brute,
 };
 use noclobber::{
-    explore::{Origin, Replay, ReplayError, System, context_switches, pivot, shrink},
+    explore::{Memory, Origin, Replay, ReplayError, System, context_switches, pivot, shrink},
     world::{Ended, Plan, Policy, Run, TimeModel, Variant},
 };
 use proptest::prelude::*;
@@ -42,12 +42,14 @@ fn found_schedules_shrink_to_the_fewest_switches_and_their_pivot_passes() {
             continue;
         }
         failing += 1;
-        let shrunk = shrink(&mut model, &found, &template, 500, &mut |run| wrong(run)).expect("control is kept");
+        let shrunk = shrink(&mut Memory::new(&mut model), &found, &template, 500, &mut |run| wrong(run))
+            .expect("control is kept");
         assert!(shrunk.fixed_point && wrong(&shrunk.run));
         assert!(context_switches(&shrunk.run.choices) <= context_switches(&found.choices));
         // A reads, B does everything, A goes on: two switches.
         assert_eq!(context_switches(&shrunk.run.choices), 2, "{:?}", shrunk.run.choices);
-        let pivot = pivot(&mut model, &shrunk.run, &template, 100, &mut |run| !wrong(run)).expect("control is kept");
+        let pivot = pivot(&mut Memory::new(&mut model), &shrunk.run, &template, 100, &mut |run| !wrong(run))
+            .expect("control is kept");
         let (n, m) = pivot.steps.expect("one reversal makes it serial");
         let (first, second) = (&shrunk.run.steps[n], &shrunk.run.steps[m]);
         assert!(first.depends_on(second) && first.actor != second.actor && n < m);
@@ -61,7 +63,7 @@ fn without_a_pivot_the_nearest_passing_run_is_shown() {
     let mut model = Model::copies(TEMP, 2);
     let template = Plan::from_policy(Policy::Stay);
     let failing = model.run(&template).expect("control is kept");
-    let found = pivot(&mut model, &failing, &template, 100, &mut |_| false).expect("control is kept");
+    let found = pivot(&mut Memory::new(&mut model), &failing, &template, 100, &mut |_| false).expect("control is kept");
     assert!(found.steps.is_none() && found.passing.is_none());
 }
 
@@ -73,7 +75,8 @@ fn a_deadlock_shrinks_too() {
     let dead = |run: &Run| matches!(run.ended, Ended::Deadlock(_));
     let found = (0..100).map(|seed| model.run(&Plan::from_policy(Policy::Random { seed })).expect("control is kept"));
     let found = found.collect::<Vec<_>>().into_iter().find(dead).expect("one in a hundred");
-    let shrunk = shrink(&mut model, &found, &template, 500, &mut |run| dead(run)).expect("control is kept");
+    let shrunk =
+        shrink(&mut Memory::new(&mut model), &found, &template, 500, &mut |run| dead(run)).expect("control is kept");
     assert_eq!(context_switches(&shrunk.run.choices), 1, "{:?}", shrunk.run.choices);
 }
 

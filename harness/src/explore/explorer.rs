@@ -294,6 +294,11 @@ impl Explorer {
         }
     }
 
+    /// Ends the search within a schedule, whose run is never observed.
+    pub fn cut(&mut self, why: Stop) {
+        self.stop.get_or_insert(why);
+    }
+
     /// What was explored so far.
     pub fn summary(&self) -> Summary {
         let timed = matches!(self.stop, Some(Stop::Time | Stop::Interrupt));

@@ -1,7 +1,7 @@
 //! Following a plan: its prefix, then its sleep set and policy.
 
 use super::policy::{self, Pick, conflict, stay};
-use crate::world::{Access, ActorId, Choice, Chooser, Decision, Plan, Step, View};
+use crate::world::{Access, ActorId, Choice, Chooser, Decision, Plan, Run, Step, View};
 
 /// The scheduler of a plan: what an engine asks at each choice point.
 pub fn chooser(plan: &Plan) -> Box<dyn Chooser> {
@@ -96,6 +96,26 @@ impl Chooser for Follower {
     fn diverged(&self) -> Option<usize> {
         self.diverged
     }
+}
+
+/// Who of the sleep set of a plan is still asleep at the first choice after the prefix, given a run of that prefix.
+pub fn effective_sleep(plan: &Plan, run: &Run) -> Vec<(ActorId, Vec<Access>)> {
+    let mut sleep = plan.sleep.clone();
+    let Some(last) = plan.prefix.len().checked_sub(1) else { return sleep };
+    let mut chosen = 0;
+    for step in &run.steps {
+        if step.chosen {
+            chosen += 1;
+        }
+        if chosen > last + 1 {
+            break;
+        }
+        if chosen == last + 1 {
+            let waking = step.chosen && matches!(plan.prefix[last], Choice::Wake(_));
+            filter(&mut sleep, step.actor, &step.accesses, step.barrier || waking);
+        }
+    }
+    sleep
 }
 
 /// Wakes what a step of `actor` conflicts with: the actor itself, and everybody whose next step depends on it.

@@ -37,6 +37,7 @@
 //! | `portfolio` | random walk, POS and PCT in turns |
 //! | `partition` | one search as several independent parts |
 //! | `explorer`, `coverage` | the search as a whole, and what may be said after it |
+//! | `memory` | runs that were made, so that none is made twice
 //! | `shrink`, `pivot` | a found schedule made plain, and the two steps that decide |
 //! | `replay`, `trace_hash` | schedules on disk; one number for everything seen |
 
@@ -45,6 +46,7 @@ mod coverage;
 mod dpor;
 mod explorer;
 mod follow;
+mod memory;
 mod partition;
 mod pivot;
 mod policy;
@@ -61,7 +63,8 @@ pub use class::class_key;
 pub use coverage::coverage;
 pub use dpor::Unrepeatable;
 pub use explorer::{Explorer, Seen, Stop, Summary};
-pub use follow::chooser;
+pub use follow::{chooser, effective_sleep};
+pub use memory::Memory;
 pub use pivot::{Pivot, pivot};
 pub use portfolio::miss_bound;
 pub use replay::{Divergence, Expected, Origin, Replay, ReplayError};

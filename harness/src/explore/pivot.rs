@@ -1,8 +1,9 @@
 //! The two steps whose order decides.
 
 use super::{
+    memory::Memory,
     races::{Race, races},
-    system::{Lost, System},
+    system::Lost,
     trace::Trace,
 };
 use crate::world::{Choice, Plan, Policy, Run};
@@ -27,19 +28,18 @@ pub struct Pivot {
 /// # Errors
 /// [`Lost`] when the engine lost control.
 pub fn pivot(
-    system: &mut dyn System,
+    system: &mut Memory<'_>,
     failing: &Run,
     template: &Plan,
     max_runs: u64,
     passes: &mut dyn FnMut(&Run) -> bool,
 ) -> Result<Pivot, Lost> {
-    let mut runs = 0;
-    let mut passing = |prefix: Vec<Choice>, lenient: bool| -> Result<Option<Run>, Lost> {
-        if runs >= max_runs {
+    let before = system.made();
+    let mut passing = |system: &mut Memory<'_>, prefix: Vec<Choice>, lenient: bool| -> Result<Option<Run>, Lost> {
+        let plan = Plan { prefix, lenient, then: Policy::Stay, sleep: Vec::new(), ..template.clone() };
+        if system.made() - before >= max_runs && !system.knows(&plan) {
             return Ok(None);
         }
-        runs += 1;
-        let plan = Plan { prefix, lenient, then: Policy::Stay, sleep: Vec::new(), ..template.clone() };
         let run = system.run(&plan)?;
         Ok((run.outcome.is_some() && passes(&run)).then_some(run))
     };
@@ -49,20 +49,20 @@ pub fn pivot(
         found.sort_by_key(|race| (race.first, race.second));
         for race in &found {
             let Some(second) = race.second else { continue };
-            if let Some(run) = passing(reversed(&trace, race, second), false)? {
+            if let Some(run) = passing(system, reversed(&trace, race, second), false)? {
                 let steps = Some((trace.events[race.first].step, trace.events[second].step));
-                return Ok(Pivot { steps, passing: Some(run), runs });
+                return Ok(Pivot { steps, passing: Some(run), runs: system.made() - before });
             }
         }
     }
     let mut nearest = None;
     for length in (0..failing.choices.len()).rev() {
-        nearest = passing(failing.choices[..length].to_vec(), true)?;
+        nearest = passing(system, failing.choices[..length].to_vec(), true)?;
         if nearest.is_some() {
             break;
         }
     }
-    Ok(Pivot { steps: None, passing: nearest, runs })
+    Ok(Pivot { steps: None, passing: nearest, runs: system.made() - before })
 }
 
 /// The choices that make the later step come first: those before the earlier step, then what the later step needs of

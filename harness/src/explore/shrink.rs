@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::system::{Lost, System};
+use super::{memory::Memory, system::Lost};
 use crate::world::{ActorId, Choice, Plan, Policy, Run};
 
 /// How often a run goes from one actor to another.
@@ -21,7 +21,7 @@ pub struct Shrunk {
     pub fixed_point: bool,
 }
 
-/// Shrinks `found`, trying at most `max_runs` schedules; `template` says how to run them (environment, recording), and
+/// Shrinks `found`, running at most `max_runs` schedules (those that are known already aside); `template` says how to run them (environment, recording), and
 /// `keep` whether a run still shows the same anomaly (the same kind on the same object).
 ///
 /// Greedy passes to a fixed point, each candidate really run: drop an actor (it then comes last, in one block), drop
@@ -33,13 +33,16 @@ pub struct Shrunk {
 /// # Errors
 /// [`Lost`] when the engine lost control.
 pub fn shrink(
-    system: &mut dyn System,
+    system: &mut Memory<'_>,
     found: &Run,
     template: &Plan,
     max_runs: u64,
     keep: &mut dyn FnMut(&Run) -> bool,
 ) -> Result<Shrunk, Lost> {
-    let mut state = Shrink { best: found.clone(), tried: HashSet::new(), runs: 0, template, max_runs };
+    system.learn(found);
+    let before = system.made();
+    let (tried, useless) = (HashSet::new(), HashSet::new());
+    let mut state = Shrink { best: found.clone(), tried, useless, runs: 0, before, template, max_runs };
     loop {
         let before = cost(&state.best.choices);
         for pass in [drop_actors, drop_tails, merge_blocks, zero_choices, swap_blocks] {
@@ -56,7 +59,11 @@ struct Shrink<'a> {
     best: Run,
     /// Candidates that were run: none is run twice.
     tried: HashSet<Vec<Choice>>,
+    /// What was executed and does not keep the anomaly: none is judged twice.
+    useless: HashSet<Vec<Choice>>,
     runs: u64,
+    /// Schedules that the system had made before.
+    before: u64,
     template: &'a Plan,
     max_runs: u64,
 }
@@ -69,18 +76,14 @@ impl Shrink<'_> {
     /// Runs the candidates of a pass until one is plainer and keeps the anomaly.
     fn improve(
         &mut self,
-        system: &mut dyn System,
+        system: &mut Memory<'_>,
         pass: fn(&[Choice]) -> Vec<Vec<Choice>>,
         keep: &mut dyn FnMut(&Run) -> bool,
     ) -> Result<bool, Lost> {
         for candidate in pass(&self.best.choices) {
-            if self.spent() {
-                return Ok(false);
-            }
             if !self.tried.insert(candidate.clone()) {
                 continue;
             }
-            self.runs += 1;
             let plan = Plan {
                 prefix: candidate,
                 lenient: true,
@@ -88,10 +91,17 @@ impl Shrink<'_> {
                 sleep: Vec::new(),
                 ..self.template.clone()
             };
+            if self.spent() && !system.knows(&plan) {
+                return Ok(false);
+            }
             let run = system.run(&plan)?;
-            if cost(&run.choices) < cost(&self.best.choices) && keep(&run) {
-                self.best = Run { diverged: None, ..run };
-                return Ok(true);
+            self.runs = system.made() - self.before;
+            if cost(&run.choices) < cost(&self.best.choices) && !self.useless.contains(&run.choices) {
+                if keep(&run) {
+                    self.best = Run { diverged: None, ..run };
+                    return Ok(true);
+                }
+                self.useless.insert(run.choices);
             }
         }
         Ok(false)

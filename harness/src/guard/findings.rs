@@ -7,17 +7,21 @@ use super::{
     verify::difference,
 };
 use crate::{
-    explore::{Origin, Replay, pivot, shrink},
+    explore::{Memory, Origin, Replay, pivot, shrink},
     oracle::{Case, Film, Judge, Judgement, Named, Wrong, name, outcome_digest, step_lines},
     report::Anomaly,
     scenario::{Command, Kind, Scenario, save},
-    world::{Plan, Policy, Run},
+    world::{Op, Plan, Policy, Run},
 };
 
-/// Runs that shrinking one schedule may take.
+/// Runs that shrinking a short schedule may take.
 const SHRINK_RUNS: u64 = 60;
-/// Runs that looking for the pivot may take.
+/// Runs that looking for the pivot of a short schedule may take.
 const PIVOT_RUNS: u64 = 20;
+/// What counts as short, in steps.
+const SHORT: u64 = 3_000;
+/// What starting a process costs, in steps.
+const START: u64 = 300;
 
 struct Finding {
     named: Named,
@@ -115,12 +119,15 @@ impl<'a> Findings<'a> {
                 let named_again = rename(case, judge, engine, candidate);
                 named_again.is_some_and(|again| again.kind == named.kind && again.object == named.object)
             };
-            let shrunk = shrink(&mut system, &run, &template, SHRINK_RUNS, &mut keep).map_err(|e| e.to_string())?;
+            let mut memory = Memory::new(&mut system);
+            let shrunk = shrink(&mut memory, &run, &template, within(SHRINK_RUNS, &run), &mut keep)
+                .map_err(|e| e.to_string())?;
             run = shrunk.run;
             named = rename(case, judge, engine, &run).unwrap_or(named);
             let mut runner = engine;
             let mut passes = |run: &Run| matches!(judge.judge(run, &mut runner), Ok(Judgement::Right { .. }));
-            let pivot = pivot(&mut system, &run, &template, PIVOT_RUNS, &mut passes).map_err(|e| e.to_string())?;
+            let pivot = pivot(&mut memory, &run, &template, within(PIVOT_RUNS, &run), &mut passes)
+                .map_err(|e| e.to_string())?;
             steps = pivot.steps.map(|(a, b)| (a + 1, b + 1));
         }
         let replay = self.write_replay(&run, named.kind, n)?;
@@ -159,6 +166,14 @@ impl<'a> Findings<'a> {
     }
 }
 
+/// How many runs may be spent on a schedule: fewer when it is a long one, so that telling what was found does not take
+/// longer than finding it. Counted, not timed: the answer must not depend on how fast the machine is.
+fn within(most: u64, run: &Run) -> u64 {
+    let starts = run.steps.iter().filter(|s| s.op == Op::Spawn).count() as u64;
+    let length = run.steps.len() as u64 + START * starts;
+    (most * SHORT / length.max(SHORT)).max(most / 6)
+}
+
 /// The same decisions, recorded.
 fn again(run: &Run) -> Plan {
     Plan { prefix: run.choices.clone(), record: true, ..Plan::from_policy(Policy::Stay) }
@@ -180,7 +195,11 @@ fn origin(scenario: &Scenario) -> Origin {
     };
     Origin {
         name: scenario.name.clone(),
-        file: scenario.file.as_ref().map(|f| std::path::absolute(f).unwrap_or_else(|_| f.clone())),
+        // What is relative in it is so to this file's folder, whether there is such a file or not.
+        file: {
+            let file = scenario.file.clone().unwrap_or_else(|| scenario.scenario_dir.join("explore.toml"));
+            Some(std::path::absolute(&file).unwrap_or(file))
+        },
         workers: scenario.workers.iter().map(|w| (w.name.clone(), command(&w.run))).collect(),
         toml: save(scenario).ok(),
     }
