@@ -29,6 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (name, command) in SUBJECTS {
         let mut group = criterion.benchmark_group(format!("schedule/{name}"));
         let mut engine = Engine::start(&scenario(command)?, 0)?;
+        engine.templates(true)?;
         let plan = Plan::from_policy(Policy::Random { seed: 7 });
         group.bench_function("controlled", |bench| {
             bench.iter(|| {

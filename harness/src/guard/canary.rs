@@ -7,7 +7,7 @@ use crate::{
     explore::Explorer,
     scenario::{Command, Ends, Limits, OracleConfig, Scenario, Search, SearchKind, Worker},
     tracer::Engine,
-    world::{Node, Policy},
+    world::{ActorId, Node, Op, Plan, Policy, Run, Step},
 };
 
 /// Schedules within which the race must be found.
@@ -21,12 +21,21 @@ const COUNT: &str = "read n < n; echo $((n + 1)) > n";
 pub fn sing() -> Result<(), String> {
     let scenario = scenario();
     let mut engine = Engine::start(&scenario, 0).map_err(|e| e.to_string())?;
-    let plan =
-        crate::world::Plan::from_policy(Policy::Serial(vec![crate::world::ActorId(0), crate::world::ActorId(1)]));
+    let plan = Plan::from_policy(Policy::Serial(vec![ActorId(0), ActorId(1)]));
     let serial = engine.run(&plan).map_err(|e| e.to_string())?;
     if counted(&serial).as_deref() != Some("2\n") {
         return Err(format!("control is not working: two shells one after the other count to {:?}", counted(&serial)));
     }
+    // The race could also be found by a tool that sees only some of the steps.
+    for actor in 0..2 {
+        for op in [Op::Open, Op::Read, Op::Write] {
+            let seen = |s: &Step| s.actor.0 == actor && s.op == op && s.path.as_deref() == Some("n");
+            if !serial.steps.iter().any(seen) {
+                return Err(format!("control is not working: a shell counted without a {op} that was seen"));
+            }
+        }
+    }
+    engine.templates(true).map_err(|e| e.to_string())?;
     let mut explorer = Explorer::new(&scenario.search, 2, false);
     while let Some(plan) = explorer.next_plan() {
         let run = engine.run(&plan).map_err(|e| e.to_string())?;
@@ -38,7 +47,7 @@ pub fn sing() -> Result<(), String> {
     Err(format!("control is not working: the built-in race was not found in {BUDGET} schedules"))
 }
 
-fn counted(run: &crate::world::Run) -> Option<String> {
+fn counted(run: &Run) -> Option<String> {
     match run.outcome.as_ref()?.files.get("n")? {
         Node::File { bytes, .. } => Some(String::from_utf8_lossy(bytes).into_owned()),
         _ => None,

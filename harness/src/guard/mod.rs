@@ -1,15 +1,18 @@
 //! From a scenario to its report: the one place where control, exploration and judgement meet.
 //!
-//! [`verify`] answers a scenario; [`replay`] answers a replay file. Both begin with what closes the ways to a silent
+//! [`verify`] answers a scenario; [`replay`] answers a replay file, [`repaired`] one for other programs. All begin with what closes the ways to a silent
 //! green: a built-in race that must be found (`canary`), and the first schedule run twice.
 
 mod canary;
 mod findings;
+mod pool;
+mod repaired;
 mod replay;
 mod shared;
 mod verify;
 
 pub use canary::sing as canary;
+pub use repaired::repaired;
 pub use replay::{Replayed, replay};
 pub use shared::{GuardError, Settings};
 pub use verify::verify;

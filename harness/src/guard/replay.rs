@@ -1,14 +1,19 @@
 //! One recorded schedule, run again.
 
-use std::{cell::RefCell, path::Path};
+use std::{
+    cell::RefCell,
+    path::{Path, PathBuf},
+};
 
-use super::shared::{GuardError, Shared};
+use super::{
+    pool::Pool,
+    shared::{GuardError, Settings, Shared},
+};
 use crate::{
     explore::{Divergence, Replay},
     oracle::{Case, Film, Judge, Judgement, Named, name, step_lines},
     report::StepLine,
-    scenario::{Command, Scenario, parse_draft},
-    tracer::Engine,
+    scenario::{Scenario, parse_draft},
 };
 
 /// What a replay showed.
@@ -30,28 +35,21 @@ pub struct Replayed {
     pub film: Option<Box<Film>>,
 }
 
-/// Runs the schedule of a replay file; with `commands` against these programs instead of the recorded ones.
+/// Runs the schedule of a replay file.
 ///
 /// # Errors
 /// A file that cannot be used, or a machine on which nothing can be told.
-pub fn replay(file: &Path, commands: &[Command]) -> Result<Replayed, GuardError> {
+pub fn replay(file: &Path, settings: &Settings) -> Result<Replayed, GuardError> {
+    let recorded = Replay::read(file).map_err(|e| GuardError::Mistake(e.to_string()))?;
+    let scenario = load(&recorded, file)?;
+    again(&recorded, scenario, settings)
+}
+
+/// Runs a recorded schedule with this scenario.
+pub(super) fn again(recorded: &Replay, mut scenario: Scenario, settings: &Settings) -> Result<Replayed, GuardError> {
     let mistake = |e: &dyn std::fmt::Display| GuardError::Mistake(e.to_string());
-    let recorded = Replay::read(file).map_err(|e| mistake(&e))?;
-    let mut scenario = load(&recorded, file)?;
-    if !commands.is_empty() {
-        if commands.len() != scenario.workers.len() {
-            return Err(GuardError::Mistake(format!(
-                "{} commands for {} workers: give one for each, separated by `:::`",
-                commands.len(),
-                scenario.workers.len()
-            )));
-        }
-        for (worker, command) in scenario.workers.iter_mut().zip(commands) {
-            worker.run = command.clone();
-        }
-    }
     scenario.search.time = recorded.time;
-    let engine = RefCell::new(Engine::start(&scenario, 0)?);
+    let engine = RefCell::new(Pool::start(&scenario, settings)?);
     let initial = engine.borrow().initial().clone();
     let case = Case { scenario: &scenario, initial: &initial };
     let mut judge = Judge::new(&scenario, initial.clone()).map_err(|e| mistake(&e))?;
@@ -64,25 +62,21 @@ pub fn replay(file: &Path, commands: &[Command]) -> Result<Replayed, GuardError>
         Judgement::Right { .. } => (None, None),
     };
     let film = named.as_ref().map(|_| Box::new(Film::of(&case, &run)));
-    Ok(Replayed {
-        shows: recorded.shows.clone(),
-        named,
-        unknown,
-        divergence: recorded.divergence(&run),
-        steps: step_lines(&case, &run),
-        film,
-        scenario,
-    })
+    let (divergence, steps) = (recorded.divergence(&run), step_lines(&case, &run));
+    drop(engine);
+    Ok(Replayed { shows: recorded.shows.clone(), named, unknown, divergence, steps, film, scenario })
 }
 
 /// The scenario as it was; its file is asked for the folder only, so that a later edit does not change the case.
-fn load(recorded: &Replay, file: &Path) -> Result<Scenario, GuardError> {
+pub(super) fn load(recorded: &Replay, file: &Path) -> Result<Scenario, GuardError> {
     let toml = recorded
         .scenario
         .toml
         .as_deref()
         .ok_or_else(|| GuardError::Mistake(format!("{}: the replay file holds no scenario", file.display())))?;
-    let place = recorded.scenario.file.clone().unwrap_or_else(|| file.to_owned());
+    // Elsewhere than on the machine where it was found, the scenario lies beside the replay file.
+    let there = |place: &PathBuf| place.parent().is_some_and(Path::is_dir);
+    let place = recorded.scenario.file.clone().filter(there).unwrap_or_else(|| file.to_owned());
     let draft = parse_draft(toml, &place).map_err(|e| GuardError::Mistake(e.to_string()))?;
     Ok(draft.scenario)
 }

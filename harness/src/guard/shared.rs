@@ -2,14 +2,16 @@
 
 use std::{
     cell::RefCell,
+    num::NonZeroUsize,
     path::PathBuf,
     sync::{Arc, atomic::AtomicBool},
 };
 
+use super::pool::{Pool, Upcoming};
 use crate::{
-    explore::{Lost, System},
+    explore::{Lost, Stop, System},
     oracle::{RunError, SerialRunner},
-    tracer::{Engine, PrepareError},
+    tracer::PrepareError,
     world::{ActorId, Plan, Policy, Run, Variant},
 };
 
@@ -22,6 +24,8 @@ pub struct Settings {
     pub replay_dir: Option<PathBuf>,
     /// Raised to end the search; what is known so far is reported.
     pub interrupt: Arc<AtomicBool>,
+    /// How many engines run at once (`None`: one); the result is the same.
+    pub jobs: Option<NonZeroUsize>,
 }
 
 /// A scenario could not be verified at all.
@@ -44,14 +48,24 @@ impl From<PrepareError> for GuardError {
     }
 }
 
-/// One engine, borrowed for one run at a time: search and judges call it in turns.
+/// The engines, borrowed for one run at a time: search and judges call them in turns.
 #[derive(Clone, Copy)]
-pub(super) struct Shared<'a>(pub &'a RefCell<Engine>);
+pub(super) struct Shared<'a>(pub &'a RefCell<Pool>);
 
 impl Shared<'_> {
     /// Runs one plan.
     pub(super) fn run(&self, plan: &Plan) -> Result<Run, PrepareError> {
-        self.0.borrow_mut().run(plan)
+        self.run_ahead(plan, &mut |_| Vec::new())
+    }
+
+    /// Runs one plan of a sequence, of which more is known.
+    pub(super) fn run_ahead(&self, plan: &Plan, upcoming: &mut Upcoming<'_>) -> Result<Run, PrepareError> {
+        self.0.borrow_mut().run(plan, upcoming)
+    }
+
+    /// Why a schedule was left before its end, if one was.
+    pub(super) fn cut(&self) -> Option<Stop> {
+        self.0.borrow().cut()
     }
 }
 

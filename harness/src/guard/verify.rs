@@ -10,6 +10,7 @@ use std::{
 use super::{
     canary,
     findings::Findings,
+    pool::Pool,
     shared::{GuardError, Settings, Shared},
 };
 use crate::{
@@ -17,7 +18,6 @@ use crate::{
     oracle::{Case, Judge, Judgement, Lockset, Sharing, witness_warnings},
     report::{EndedBy, Explored, Report, Verdict, as_expected},
     scenario::{Expect, Kind, Scenario, SearchKind, Serial},
-    tracer::Engine,
     world::{ActorId, Ended, Plan, Policy, Run, Warning, WarningKind},
 };
 
@@ -33,8 +33,9 @@ pub fn verify(scenario: &Scenario, settings: &Settings) -> Result<Report, GuardE
     if !scenario.faults.is_empty() {
         return Err(GuardError::CannotTell("faults are not injected by this version: nothing was run".into()));
     }
-    let engine = RefCell::new(Engine::start(scenario, 0)?);
+    let engine = RefCell::new(Pool::start(scenario, settings)?);
     let initial = engine.borrow().initial().clone();
+    engine.borrow_mut().limit(scenario.search.time_limit);
     let judge = Judge::new(scenario, initial.clone()).map_err(|e| GuardError::Mistake(e.to_string()))?;
     let mut search = scenario.search.clone();
     if search.search == SearchKind::Auto && !scenario.delays.is_empty() {
@@ -77,28 +78,62 @@ struct Hunt<'a> {
 
 impl<'a> Hunt<'a> {
     fn run(mut self, mut explorer: Explorer) -> Result<Report, GuardError> {
-        let found_again = self.committed()?;
-        let mut first = true;
-        while !(found_again && self.satisfied()) {
-            let Some(mut plan) = explorer.next_plan() else { break };
-            plan.record |= self.judge.needs_record();
-            let run = self.engine.run(&plan)?;
-            if first {
-                first = false;
-                self.check_first(&plan, &run)?;
-            }
-            let seen = explorer.observe(&run);
-            self.learn(&run);
-            if let Err(unrepeatable) = seen {
-                self.lose(format!("the same prefix of a schedule did something else: {unrepeatable}"));
-                break;
-            }
-            self.judge(&run)?;
-            if self.lost_control || self.satisfied() {
-                break;
-            }
+        let mut searched = self.begin(&mut explorer);
+        while let Ok(true) = searched {
+            searched = self.one(&mut explorer);
         }
+        match (searched, self.engine.cut()) {
+            (Ok(_), _) => {}
+            // The time was over within a schedule: what is known so far is the answer.
+            (Err(_), Some(why)) => explorer.cut(why),
+            (Err(e), None) => return Err(e),
+        }
+        self.engine.0.borrow_mut().over();
         self.report(explorer.summary())
+    }
+
+    /// The first schedule, twice; then the committed ones. False when the search is over.
+    fn begin(&mut self, explorer: &mut Explorer) -> Result<bool, GuardError> {
+        let Some(mut plan) = explorer.next_plan() else { return Ok(false) };
+        plan.record |= self.judge.needs_record();
+        let run = self.engine.run(&plan)?;
+        self.check_first(&plan, &run)?;
+        if self.lost_control {
+            // Nothing that this run shows can be believed, but it was made.
+            self.learn(&run);
+            let _ = explorer.observe(&run);
+            return Ok(false);
+        }
+        if self.committed()? && self.satisfied() {
+            return Ok(false);
+        }
+        let goes_on = self.take(explorer, &run)?;
+        if goes_on {
+            self.engine.0.borrow_mut().grow();
+        }
+        Ok(goes_on)
+    }
+
+    /// One schedule of the search. False when it is over.
+    fn one(&mut self, explorer: &mut Explorer) -> Result<bool, GuardError> {
+        let Some(mut plan) = explorer.next_plan() else { return Ok(false) };
+        let record = self.judge.needs_record();
+        plan.record |= record;
+        let run = self.engine.run_ahead(&plan, &mut |n| {
+            let recorded = |plan: Plan| Plan { record: plan.record | record, ..plan };
+            explorer.upcoming(n).into_iter().map(recorded).collect()
+        })?;
+        self.take(explorer, &run)
+    }
+
+    /// Judges the run of the last plan and learns from it: only what was judged counts as explored.
+    fn take(&mut self, explorer: &mut Explorer, run: &Run) -> Result<bool, GuardError> {
+        self.learn(run);
+        self.judge(run)?;
+        if let Err(unrepeatable) = explorer.observe(run) {
+            self.lose(format!("the same prefix of a schedule did something else: {unrepeatable}"));
+        }
+        Ok(!self.lost_control && !self.satisfied())
     }
 
     /// Schedules that failed before, and were committed beside the scenario, come first.
@@ -119,10 +154,12 @@ impl<'a> Hunt<'a> {
     /// The first run tells whether anything can be told: the same plan gives the same run, the scenario's patterns
     /// fit, and every worker can succeed.
     fn check_first(&mut self, plan: &Plan, run: &Run) -> Result<(), GuardError> {
+        // The run was a fresh start, whatever was run before it; the next ones use templates.
+        self.engine.0.borrow_mut().templates(true)?;
         let again = self.engine.run(plan)?;
         if difference(run, &again).is_some() {
-            // The second run is the first to use templates; without them the programs may well repeat themselves.
-            self.engine.0.borrow_mut().without_templates()?;
+            // Without templates the programs may well repeat themselves.
+            self.engine.0.borrow_mut().templates(false)?;
             let fresh = self.engine.run(plan)?;
             if let Some(difference) = difference(run, &fresh) {
                 self.lose(format!("the same schedule, run twice, differed: {difference}"));
@@ -214,6 +251,10 @@ impl<'a> Hunt<'a> {
         // An interrupt or a time limit may come before anything was run.
         if summary.classes == 0 {
             self.doubt("no schedule came to its end: nothing was explored".into());
+        }
+        // A time limit is a budget that somebody chose; an interrupt is none.
+        if summary.stop == Some(Stop::Interrupt) {
+            self.doubt("the search was interrupted".into());
         }
         if self.scenario.search.exhaustive && !summary.exhausted {
             self.doubt("exhaustive = true, and not every class was run".into());

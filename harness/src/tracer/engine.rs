@@ -5,7 +5,10 @@
 
 use std::{
     io::{self, Read, Write},
-    os::unix::net::UnixStream,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
 };
 
 use nix::{
@@ -39,7 +42,7 @@ pub struct Engine {
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
     Run(Plan),
-    WithoutTemplates,
+    Templates(bool),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -99,26 +102,52 @@ impl Engine {
     /// # Errors
     /// A worker that does not start, or an engine that died.
     pub fn run(&mut self, plan: &Plan) -> Result<Run, PrepareError> {
-        let lost = |e: io::Error| PrepareError::Machine(format!("the engine died: {e}"));
-        send(&mut self.socket, &Request::Run(plan.clone())).map_err(lost)?;
-        let answer: Answer<Run> = self.receive().map_err(lost)?;
-        answer.into_result()
+        self.submit(plan)?;
+        self.collect()
     }
 
-    /// From now on every worker is started afresh for each schedule, never forked from a parked copy.
+    /// Begins a schedule, whose run [`collect`](Self::collect) gives. One at a time.
     ///
     /// # Errors
     /// An engine that died.
-    pub fn without_templates(&mut self) -> Result<(), PrepareError> {
-        let lost = |e: io::Error| PrepareError::Machine(format!("the engine died: {e}"));
-        send(&mut self.socket, &Request::WithoutTemplates).map_err(lost)?;
-        let answer: Answer<()> = self.receive().map_err(lost)?;
+    pub fn submit(&mut self, plan: &Plan) -> Result<(), PrepareError> {
+        send(&mut self.socket, &Request::Run(plan.clone())).map_err(died)
+    }
+
+    /// Waits for the run of the plan that was submitted.
+    ///
+    /// # Errors
+    /// A worker that does not start, or an engine that died.
+    pub fn collect(&mut self) -> Result<Run, PrepareError> {
+        let answer: Answer<Run> = self.receive().map_err(died)?;
+        answer.into_result()
+    }
+
+    /// Whether workers are forked from parked copies of themselves from now on, or started afresh for each schedule
+    /// (as at first). Copies that cannot be made are done without.
+    ///
+    /// # Errors
+    /// An engine that died.
+    pub fn templates(&mut self, wanted: bool) -> Result<(), PrepareError> {
+        send(&mut self.socket, &Request::Templates(wanted)).map_err(died)?;
+        let answer: Answer<()> = self.receive().map_err(died)?;
         answer.into_result()
     }
 
     fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         receive(&mut self.socket)
     }
+}
+
+/// Readable once the run that was submitted can be collected.
+impl AsFd for Engine {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn died(e: io::Error) -> PrepareError {
+    PrepareError::Machine(format!("the engine died: {e}"))
 }
 
 impl System for Engine {
@@ -179,7 +208,7 @@ fn serve(scenario: &Scenario, place: usize, mut socket: UnixStream) -> ! {
     while said.is_ok() {
         said = match receive(&mut socket) {
             Ok(Request::Run(plan)) => send(&mut socket, &Answer::from(session.run(&plan))),
-            Ok(Request::WithoutTemplates) => send(&mut socket, &Answer::from(session.without_templates())),
+            Ok(Request::Templates(wanted)) => send(&mut socket, &Answer::from(session.templates(wanted))),
             Err(_) => break,
         };
     }

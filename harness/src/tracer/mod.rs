@@ -24,6 +24,7 @@ mod outside;
 mod proc_files;
 mod repeats;
 mod rewrite;
+mod sabotage;
 mod sandbox;
 mod schedule;
 mod session;
@@ -36,4 +37,6 @@ mod vdso;
 mod walk;
 
 pub use engine::Engine;
+#[doc(hidden)]
+pub use sabotage::let_through;
 pub use session::PrepareError;

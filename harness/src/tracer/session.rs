@@ -58,8 +58,6 @@ pub(super) struct Session {
     /// What check and state said of an outcome.
     judged: HashMap<[u8; 32], Judged>,
     initial: Tree,
-    runs: u64,
-    templates: bool,
 }
 
 impl Session {
@@ -83,8 +81,6 @@ impl Session {
             bases: HashMap::new(),
             judged: HashMap::new(),
             initial,
-            runs: 0,
-            templates: true,
             scenario,
         };
         session.cover_watched()?;
@@ -97,10 +93,24 @@ impl Session {
         self.base(0)
     }
 
-    /// From now on every worker is started afresh.
-    pub(super) fn without_templates(&mut self) -> Result<(), PrepareError> {
-        self.templates = false;
-        self.machine.drop_templates().map_err(|e| PrepareError::Machine(e.to_string()))
+    /// From now on workers are forked from templates, where that is sound, or started afresh (as at first). Whoever
+    /// compares a run before with one after compares a fresh start with the templates.
+    pub(super) fn templates(&mut self, wanted: bool) -> Result<(), PrepareError> {
+        self.machine.drop_templates().map_err(|e| PrepareError::Machine(e.to_string()))?;
+        if !wanted {
+            return Ok(());
+        }
+        let base = self.base(0)?;
+        let io_error = |e: io::Error| PrepareError::Machine(format!("cannot reset the world: {e}"));
+        self.reset(&base, 0, self.scenario.workers.len()).map_err(io_error)?;
+        let workers = self.workers()?;
+        let programs: Vec<Option<&Program>> =
+            workers.iter().map(|w| w.after.is_empty().then_some(&w.program)).collect();
+        if self.machine.build_templates(&programs, &self.filters, self.scenario.limits.output_bytes).is_err() {
+            let _ = self.machine.kill_all();
+            self.machine.templates.clear();
+        }
+        Ok(())
     }
 
     /// Runs one schedule.
@@ -109,18 +119,6 @@ impl Session {
         let io_error = |e: io::Error| PrepareError::Machine(format!("cannot reset the world: {e}"));
         self.reset(&base, plan.variant.number, self.scenario.workers.len()).map_err(io_error)?;
         let workers = self.workers()?;
-        self.runs += 1;
-        if self.runs == 2 && self.templates {
-            // The first run was a fresh start; whoever compares it with the second compares the templates too.
-            let wanted = |w: &Worker| w.after.is_empty();
-            let programs: Vec<Option<&Program>> = workers.iter().map(|w| wanted(w).then_some(&w.program)).collect();
-            let limit = self.scenario.limits.output_bytes;
-            if self.machine.build_templates(&programs, &self.filters, limit).is_err() {
-                let _ = self.machine.kill_all();
-                self.machine.templates.clear();
-            }
-            self.reset(&base, plan.variant.number, self.scenario.workers.len()).map_err(io_error)?;
-        }
         let serial = match &plan.then {
             Policy::Serial(order) if plan.prefix.is_empty() => {
                 Some(order.iter().map(|actor| usize::from(actor.0)).collect())

@@ -2,8 +2,8 @@
 //!
 //! Most of what a short program does is starting up: an interpreter reads its library, and touches nothing of the
 //! world. That part is the same in every schedule, so it is run once. A template is used only where a fork cannot be
-//! told from a fresh start: one task, nothing shared with anybody, nothing of the world open. The first schedule is
-//! always run without templates and the second with them, and both must give the same trace.
+//! told from a fresh start: one task, nothing shared with anybody, nothing of the world open. The first schedule
+//! is run without templates and then with them, and both must give the same trace.
 
 use std::os::fd::OwnedFd;
 
