@@ -142,6 +142,9 @@ pub struct Output {
     /// Show every step and every scenario in full.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
+    /// System calls of workers that are let through unseen: a fault in control, planted by tests of the guard itself.
+    #[arg(long, global = true, hide = true, value_name = "CALLS", value_delimiter = ',')]
+    pub unseen: Vec<String>,
 }
 
 /// The format of standard output.

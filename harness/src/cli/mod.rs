@@ -13,10 +13,14 @@ mod explore;
 #[cfg(target_os = "linux")]
 mod init;
 #[cfg(target_os = "linux")]
+mod keep;
+#[cfg(target_os = "linux")]
 mod manual;
 mod options;
 #[cfg(target_os = "linux")]
 mod perform;
+#[cfg(target_os = "linux")]
+mod replay;
 mod terminal;
 mod tip;
 #[cfg(target_os = "linux")]

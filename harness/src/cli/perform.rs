@@ -2,42 +2,51 @@
 
 use std::{
     io::{IsTerminal, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, atomic::AtomicBool},
 };
 
 use anyhow::Context;
 
 use super::{
-    Args, Command, ExitCode, Explore, Format, Options, Output, Replay, Run, apply_overrides,
+    Args, Command, ExitCode, Explore, Format, Options, Output, Run, apply_overrides,
     doctor::perform_doctor,
     init::{Written, perform_init},
+    keep::{keep, save_line},
     manual::{completions, man_pages},
-    perform_audit, wants_colour,
+    perform_audit,
+    replay::perform_replay,
+    wants_colour,
 };
 use crate::{
-    cli::{explore_scenario, split_commands},
-    explore::Expected,
-    guard::{GuardError, Replayed, Settings, replay, verify},
+    cli::explore_scenario,
+    guard::{GuardError, Settings, verify},
     report::{Detail, EndedBy, Explored, Github, Html, Human, HumanOptions, Json, Junit, Report, Reporter, Verdict},
     scenario::{self, Scenario, discover, printable},
     world::{Warning, WarningKind},
 };
 
 /// Where replay files of what was found go, in the caller's directory.
-const REPLAY_DIR: &str = ".noclobber";
+pub(super) const REPLAY_DIR: &str = ".noclobber";
 
 /// Runs the command and says how it ended.
 ///
 /// # Errors
 /// Internal errors: reports that cannot be written, and the like.
 pub fn perform(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Err(e) = crate::tracer::let_through(&args.output.unseen) {
+        return Ok(mistake(&e));
+    }
     let interrupt = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, interrupt.clone())?;
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The first asks for what is known so far, the second is obeyed at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, interrupt.clone())?;
+        signal_hook::flag::register(signal, interrupt.clone())?;
+    }
     match &args.command {
         Command::Run(run) => perform_run(run, &args.output, interrupt),
         Command::Explore(explore) => perform_explore(explore, &args.output, interrupt),
-        Command::Replay(replay) => perform_replay(replay, &args.output),
+        Command::Replay(replay) => perform_replay(replay, &args.output, interrupt),
         Command::Audit(audit) => perform_audit(audit, &args.output, &interrupt),
         Command::Doctor => perform_doctor(&args.output),
         Command::Init(init) => match perform_init(init, &std::env::current_dir().context("the current directory")?)? {
@@ -85,7 +94,7 @@ fn perform_run(run: &Run, output: &Output, interrupt: Arc<AtomicBool>) -> anyhow
                 continue;
             }
         };
-        codes.push(answer(&scenario, &settings, &mut reporters, &[])?);
+        codes.push(answer(&scenario, &settings, &mut reporters, &[])?.code);
         if settings.interrupt.load(std::sync::atomic::Ordering::Relaxed) {
             break;
         }
@@ -107,18 +116,26 @@ fn perform_explore(explore: &Explore, output: &Output, interrupt: Arc<AtomicBool
         explored.taken.iter().map(|t| format!("`{}` was taken from {}", t.word, t.path.display())).collect();
     let settings = settings(&explore.options, interrupt);
     let mut reporters = Reporters::new(output, 1)?;
-    let code = answer(&explored.scenario, &settings, &mut reporters, &notes)?;
+    let answered = answer(&explored.scenario, &settings, &mut reporters, &notes)?;
     reporters.finish()?;
-    if let Some(path) = &explore.options.save {
-        if let Err(e) = scenario::save_to(&explored.scenario, path) {
-            return Ok(mistake(&e));
-        }
-    } else if output.format == Format::Human && !output.quiet {
-        println!(
-            "\nto keep this as a guard: run the same again with --save guard.toml, then: noclobber run guard.toml"
-        );
+    let told = output.format == Format::Human && !output.quiet;
+    match &explore.options.save {
+        Some(path) => match keep(&explored.scenario, &answered.replays, path) {
+            Ok(kept) if told => println!("\n{kept}"),
+            Ok(_) => {}
+            Err(e) => return Ok(mistake(&e)),
+        },
+        None if told => println!("\nto keep this as a guard: {}", save_line(std::env::args_os(), &caller)),
+        None => {}
     }
-    Ok(code)
+    Ok(answered.code)
+}
+
+/// How a scenario was answered.
+struct Answered {
+    code: ExitCode,
+    /// The replay files of what was found.
+    replays: Vec<PathBuf>,
 }
 
 /// Verifies one scenario and reports it.
@@ -127,20 +144,23 @@ fn answer(
     settings: &Settings,
     reporters: &mut Reporters,
     notes: &[String],
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Answered> {
     let mut report = match verify(scenario, settings) {
         Ok(report) => report,
-        Err(GuardError::Mistake(why)) => return Ok(mistake(&format!("{}: {why}", scenario.name))),
+        Err(GuardError::Mistake(why)) => {
+            return Ok(Answered { code: mistake(&format!("{}: {why}", scenario.name)), replays: Vec::new() });
+        }
         Err(GuardError::CannotTell(why)) => silent(scenario, why),
     };
     let note = |text: &String| Warning { kind: WarningKind::Note, text: text.clone() };
     report.warnings.extend(notes.iter().map(note));
     reporters.report(&report)?;
-    Ok(ExitCode::of(&report))
+    let replays = report.anomalies.iter().filter_map(|a| a.replay.as_ref()).map(PathBuf::from).collect();
+    Ok(Answered { code: ExitCode::of(&report), replays })
 }
 
 /// The report of a scenario of which nothing could be learnt.
-fn silent(scenario: &Scenario, why: String) -> Report {
+pub(super) fn silent(scenario: &Scenario, why: String) -> Report {
     Report {
         scenario: scenario.name.clone(),
         about: scenario.about.clone(),
@@ -171,85 +191,8 @@ fn silent(scenario: &Scenario, why: String) -> Report {
     }
 }
 
-fn perform_replay(args: &Replay, output: &Output) -> anyhow::Result<ExitCode> {
-    let commands = if args.commands.is_empty() {
-        Vec::new()
-    } else {
-        match split_commands(&args.commands) {
-            Ok(commands) => commands.into_iter().map(scenario::Command::Args).collect(),
-            Err(e) => return Ok(mistake(&e)),
-        }
-    };
-    let replayed = match replay(&args.file, &commands) {
-        Ok(replayed) => replayed,
-        Err(GuardError::Mistake(why)) => return Ok(mistake(&why)),
-        Err(GuardError::CannotTell(why)) => {
-            eprintln!("noclobber: cannot tell: {}", printable(&why));
-            return Ok(ExitCode::CannotTell);
-        }
-    };
-    if args.step && output.format == Format::Human {
-        super::walk::walk(&replayed.steps, &mut std::io::stdin().lock(), &mut std::io::stdout())
-            .context("walking through the schedule")?;
-    }
-    let report = replay_report(&replayed, &args.file);
-    let mut reporters = Reporters::new(output, 1)?;
-    reporters.report(&report)?;
-    reporters.finish()?;
-    Ok(ExitCode::of(&report))
-}
-
-/// A replay as a report of one schedule.
-fn replay_report(replayed: &Replayed, file: &Path) -> Report {
-    let scenario = &replayed.scenario;
-    let mut report = silent(scenario, String::new());
-    report.expected = None;
-    report.reason = replayed.unknown.clone();
-    report.explored.schedules = 1;
-    report.explored.steps = replayed.steps.len() as u64;
-    report.explored.search = "replay".into();
-    report.explored.ended_by = EndedBy::Found;
-    report.verdict = match (&replayed.named, &replayed.unknown) {
-        (Some(named), _) => Verdict::Anomaly(named.kind),
-        (None, Some(_)) => Verdict::CannotTell,
-        (None, None) => Verdict::Clean,
-    };
-    report.as_expected = report.verdict == Verdict::Clean;
-    if let Some(named) = &replayed.named {
-        report.anomalies.push(crate::report::Anomaly {
-            kind: named.kind,
-            summary: named.summary.clone(),
-            lost: named.lost.clone(),
-            duplicated: named.duplicated.clone(),
-            actors: named.actors.clone(),
-            needs: named.needs.clone(),
-            steps: replayed.steps.clone(),
-            pivot: None,
-            evidence: named.evidence.clone(),
-            replay: Some(file.display().to_string()),
-            run: None,
-            film: replayed.film.clone(),
-        });
-    }
-    let shows = replayed.shows.as_deref().unwrap_or("nothing");
-    report.coverage = match &replayed.divergence {
-        None => format!("one schedule, step for step as recorded (it showed {shows} then)"),
-        Some(d) => {
-            let show = |expected: &Option<Expected>| match expected {
-                Some(e) => format!("{} {} -> {}", e.op, e.path.as_deref().unwrap_or_default(), e.result),
-                None => "the end".to_owned(),
-            };
-            let (was, is) = (show(&d.expected), show(&d.found));
-            let text = format!("step {} was `{was}` when this was recorded, and is now `{is}`", d.step + 1);
-            report.warnings.push(Warning { kind: WarningKind::Note, text });
-            format!("one schedule, followed as far as the programs allow (it showed {shows} then)")
-        }
-    };
-    report
-}
-
 fn settings(options: &Options, interrupt: Arc<AtomicBool>) -> Settings {
-    Settings { all: options.all, replay_dir: Some(PathBuf::from(REPLAY_DIR)), interrupt }
+    Settings { all: options.all, replay_dir: Some(PathBuf::from(REPLAY_DIR)), interrupt, jobs: options.jobs }
 }
 
 /// Options of the contract that this version does not have yet are refused, never ignored.
@@ -260,14 +203,11 @@ fn refuse_unwired(options: &Options) -> Option<ExitCode> {
         (options.partition.is_some(), "--partition"),
         (!options.faults.is_empty(), "--faults"),
     ];
-    if options.jobs.is_some_and(|jobs| jobs.get() > 1) {
-        eprintln!("noclobber: --jobs: this version runs one schedule at a time; the result is the same");
-    }
     let (_, name) = unwired.into_iter().find(|(set, _)| *set)?;
     Some(mistake(&format!("{name} is not in this version")))
 }
 
-fn mistake(error: &dyn std::fmt::Display) -> ExitCode {
+pub(super) fn mistake(error: &dyn std::fmt::Display) -> ExitCode {
     let text = error.to_string();
     let lines: Vec<String> = text.lines().map(printable).collect();
     eprintln!("noclobber: {}", lines.join("\n"));
@@ -275,10 +215,10 @@ fn mistake(error: &dyn std::fmt::Display) -> ExitCode {
 }
 
 /// Everything that is told of each report.
-struct Reporters(Vec<Box<dyn Reporter>>);
+pub(super) struct Reporters(Vec<Box<dyn Reporter>>);
 
 impl Reporters {
-    fn new(output: &Output, scenarios: usize) -> anyhow::Result<Self> {
+    pub(super) fn new(output: &Output, scenarios: usize) -> anyhow::Result<Self> {
         let stdout = std::io::stdout();
         let mut all: Vec<Box<dyn Reporter>> = Vec::new();
         match output.format {
@@ -313,14 +253,14 @@ impl Reporters {
         Ok(Reporters(all))
     }
 
-    fn report(&mut self, report: &Report) -> anyhow::Result<()> {
+    pub(super) fn report(&mut self, report: &Report) -> anyhow::Result<()> {
         for reporter in &mut self.0 {
             reporter.report(report).context("writing a report")?;
         }
         std::io::stdout().flush().context("writing a report")
     }
 
-    fn finish(&mut self) -> anyhow::Result<()> {
+    pub(super) fn finish(&mut self) -> anyhow::Result<()> {
         for reporter in &mut self.0 {
             reporter.finish().context("writing a report")?;
         }
