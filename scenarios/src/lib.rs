@@ -7,4 +7,4 @@ mod programs;
 mod runner;
 
 pub use programs::{Programs, programs};
-pub use runner::{Answer, folder, run};
+pub use runner::{Answer, answer, command, folder, run};

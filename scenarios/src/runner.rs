@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output},
 };
 
 use serde_json::Value;
@@ -21,6 +21,19 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// What a finished `noclobber` said.
+    ///
+    /// # Panics
+    /// When what it printed is not JSON.
+    pub fn from(output: &Output) -> Answer {
+        let lines = String::from_utf8_lossy(&output.stdout);
+        Answer {
+            exit: output.status.code(),
+            reports: lines.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
     /// The only report.
     ///
     /// # Panics
@@ -38,19 +51,28 @@ pub fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// `noclobber`, ready to be started in a folder with the programs on its `PATH`.
+pub fn command(dir: &Path) -> Command {
+    let mut command = Command::new(programs().noclobber());
+    command.current_dir(dir).env("PATH", programs().path());
+    command
+}
+
+/// Runs `noclobber` with these arguments and `--format json`, in this folder.
+///
+/// # Panics
+/// When it does not start, or what it prints is not JSON.
+pub fn answer(dir: &Path, arguments: &[&str]) -> Answer {
+    let output = command(dir).args(["--format", "json"]).args(arguments).output().expect("noclobber starts");
+    Answer::from(&output)
+}
+
 /// Runs `noclobber run --format json` with these arguments, in a folder of its own.
 ///
 /// # Panics
 /// When it does not start, or what it prints is not JSON.
 pub fn run(arguments: &[PathBuf]) -> Answer {
     let here = tempfile::tempdir().expect("a folder for the replay files");
-    let mut command = Command::new(programs().noclobber());
-    command.args(["run", "--format", "json"]).args(arguments);
-    let output = command.current_dir(&here).env("PATH", programs().path()).output().expect("noclobber starts");
-    let lines = String::from_utf8_lossy(&output.stdout);
-    Answer {
-        exit: output.status.code(),
-        reports: lines.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    let output = command(here.path()).args(["run", "--format", "json"]).args(arguments).output();
+    Answer::from(&output.expect("noclobber starts"))
 }

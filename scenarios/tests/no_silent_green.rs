@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use scenarios::{Answer, run};
+use scenarios::{Answer, answer, run};
 
 /// Runs a scenario written beside `files`.
 fn scenario(text: &str, folders: &[&str]) -> Answer {
@@ -75,4 +75,56 @@ fn a_scenario_that_is_not_there() {
 fn a_delayed_worker_of_an_unknown_name() {
     let delay = "\n[[delay]]\nworker = \"C\"\nafter = \"read\"\nfor = \"1s\"\n";
     exits(2, "C", &scenario(&format!("{PAIR}{delay}"), &[]));
+}
+
+/// Runs two counting shells, with options of `explore`.
+fn counting(options: &[&str], command: &str) -> Answer {
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::write(dir.path().join("count"), "0\n").expect("the counter");
+    answer(dir.path(), &[&["explore"], options, &["--", command, ":::", command]].concat())
+}
+
+#[test]
+fn a_step_let_through_unseen() {
+    // A fault in control, planted: the canary's steps are not all seen.
+    for call in ["openat", "read", "write", "flock"] {
+        let answer = counting(&["--unseen", call], "flock lock -c 'read n < count; echo $((n + 1)) > count'");
+        exits(3, "control is not working", &answer);
+    }
+    exits(2, "no call", &counting(&["--unseen", "nothing"], "true"));
+}
+
+#[test]
+fn random_bytes_that_are_not_the_harness_s_own() {
+    let worker = "/usr/bin/python3 -ISc 'import os; open(\"log\", \"a\").write(os.urandom(8).hex() + chr(10))'";
+    let controlled = counting(&[], worker);
+    assert_ne!(controlled.exit, Some(3), "{:?}{}", controlled.reports, controlled.stderr);
+    // The same with a fault in control, planted: the double run differs.
+    exits(3, "run twice, differed", &counting(&["--unseen", "getrandom"], worker));
+}
+
+#[test]
+fn a_step_that_is_another_each_time() {
+    // Nothing is wrong with control: the kernel gives another value each time, and nobody fixes it.
+    let worker = "read id < /proc/sys/kernel/random/uuid; echo $id >> count";
+    exits(3, "differed", &counting(&[], worker));
+}
+
+#[test]
+fn the_double_run_compares_a_fresh_start_although_a_committed_schedule_came_first() {
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::write(dir.path().join("count"), "0\n").expect("the counter");
+    let count = "read n < count; echo $((n + 1)) > count";
+    let saved = answer(dir.path(), &["explore", "--save", "guard.toml", "--", count, ":::", count]);
+    assert_eq!(saved.exit, Some(1), "{:?}{}", saved.reports, saved.stderr);
+    assert!(dir.path().join("guard.replay.json").is_file());
+    // The guarded command became one that does something else each time; its old schedule finds nothing wrong.
+    let guard = dir.path().join("guard.toml");
+    let text = fs::read_to_string(&guard).expect("the guard");
+    let other = "read id < /proc/sys/kernel/random/uuid; echo $id >> count";
+    let changed = text.replace(count, other);
+    assert_ne!(changed, text);
+    fs::write(&guard, changed.replace("\"0\\n\"", "\"\"")).expect("written");
+    let answer = answer(dir.path(), &["run", "guard.toml"]);
+    assert_ne!(answer.exit, Some(0), "{:?}{}", answer.reports, answer.stderr);
 }

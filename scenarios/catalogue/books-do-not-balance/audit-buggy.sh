@@ -1,0 +1,2 @@
+#!/bin/sh
+read a < ann; read b < bob; echo $((a + b)) > sum

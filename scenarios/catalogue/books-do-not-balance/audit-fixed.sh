@@ -1,0 +1,2 @@
+#!/bin/sh
+read a b < accounts; echo $((a + b)) > sum
