@@ -35,6 +35,7 @@ pub fn sing() -> Result<(), String> {
             }
         }
     }
+    lock_seen()?;
     engine.templates(true).map_err(|e| e.to_string())?;
     let mut explorer = Explorer::new(&scenario.search, 2, false);
     while let Some(plan) = explorer.next_plan() {
@@ -45,6 +46,24 @@ pub fn sing() -> Result<(), String> {
         explorer.observe(&run).map_err(|e| e.to_string())?;
     }
     Err(format!("control is not working: the built-in race was not found in {BUDGET} schedules"))
+}
+
+/// A lock must be seen as well, where there is a program that takes one.
+fn lock_seen() -> Result<(), String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|dir| dir.is_absolute() && dir.join("flock").is_file()) {
+        return Ok(());
+    }
+    let mut scenario = scenario();
+    scenario.workers.truncate(1);
+    scenario.workers[0].run = Command::Shell("flock n true".into());
+    let mut engine = Engine::start(&scenario, 0).map_err(|e| e.to_string())?;
+    let run = engine.run(&Plan::from_policy(Policy::Stay)).map_err(|e| e.to_string())?;
+    let seen = |s: &Step| s.op == Op::Lock && s.path.as_deref() == Some("n");
+    match run.steps.iter().any(seen) {
+        true => Ok(()),
+        false => Err("control is not working: a lock was taken that was not seen".into()),
+    }
 }
 
 fn counted(run: &Run) -> Option<String> {
