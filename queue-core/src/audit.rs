@@ -49,7 +49,8 @@ pub struct Entry {
     pub start: u64,
     /// The queue file, as the process was given it.
     pub file: String,
-    /// What was done: `push`, `claim`, `complete`, `release`, `process`, or `recovered`.
+    /// What was done: `push`, `claim`, `bury`, `complete`, `extend`, `release`, `revive`, `process`, `move`, `edit`,
+    /// `update`, or `recovered`.
     pub op: String,
     /// The version that was read.
     pub read: u64,
@@ -66,7 +67,17 @@ pub struct Entry {
 /// The hash of a queue file's bytes in snapshots and audit lines: CRC-32C, eight hexadecimal digits. It tells
 /// versions apart; it is no protection against forgery.
 pub fn hash(bytes: &[u8]) -> String {
-    format!("{:08x}", crc32c::crc32c(bytes))
+    hex(checksum(bytes))
+}
+
+/// [`hash`] as a number.
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}
+
+/// A [`checksum`] as [`hash`] writes it.
+pub(crate) fn hex(checksum: u32) -> String {
+    format!("{checksum:08x}")
 }
 
 impl Entry {
@@ -106,8 +117,17 @@ pub(crate) struct Commit<'a> {
     pub(crate) wrote: &'a Stamp,
 }
 
-/// Appends the commit's line.
-pub(crate) fn record<S: Storage>(storage: &S, commit: &Commit<'_>) -> Result<(), Error> {
+/// Who wrote the version that a commit was made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Somebody who leaves audit lines, as far as these tell.
+    Ours,
+    /// Somebody who does not: the file is no newer than the last line says, and yet another one.
+    Foreign,
+}
+
+/// Appends the commit's line, and says who wrote before it.
+pub(crate) fn record<S: Storage>(storage: &S, commit: &Commit<'_>) -> Result<Before, Error> {
     let path = path_of(commit.file);
     let failed = |error| Error::io("append to the audit file", &path, error);
     let mut file = storage.open_append(&path).map_err(failed)?;
@@ -119,12 +139,19 @@ pub(crate) fn record<S: Storage>(storage: &S, commit: &Commit<'_>) -> Result<(),
     if end.torn {
         lines.push('\n');
     }
-    if let Some(last) = end.last.filter(|last| commit.read.version > last.wrote) {
-        let last = Stamp { version: last.wrote, hash: last.wrote_hash };
-        lines.push_str(&entry(commit, &process, at, "recovered", &last, commit.read, &[]).to_line());
+    let mut before = Before::Ours;
+    if let Some(last) = end.last {
+        if commit.read.version > last.wrote {
+            // Killed between its commit and its line, as a rule. (A foreign writer that counts on looks the same.)
+            let last = Stamp { version: last.wrote, hash: last.wrote_hash };
+            lines.push_str(&entry(commit, &process, at, "recovered", &last, commit.read, &[]).to_line());
+        } else if last.wrote_hash != commit.read.hash {
+            before = Before::Foreign;
+        }
     }
     lines.push_str(&entry(commit, &process, at, commit.op, commit.read, commit.wrote, commit.ids).to_line());
-    storage.write(&mut file, lines.as_bytes()).map_err(failed)
+    storage.write(&mut file, lines.as_bytes()).map_err(failed)?;
+    Ok(before)
 }
 
 fn entry(

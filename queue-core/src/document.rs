@@ -1,17 +1,20 @@
-//! The queue file as a whole: `{"version": N, "tasks": [...]}`.
+//! The queue file as a whole: `{"version": N, "tasks": [...], "done": [...]}`.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
-use serde::Deserialize;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::error::Malformed;
-use crate::json::{Key, MAX_DEPTH, Source, deeper_than, quoted};
+use crate::json::{Key, MAX_DEPTH, RawObject, Source, deeper_than, quoted, unquoted};
+use crate::lease::Token;
 use crate::task::Task;
 
-/// A queue: its version, its tasks in order, and whatever other fields the file has.
+/// A queue: its version, its tasks in order, the ids that were done last, and whatever other fields the file has.
 ///
 /// Reading and writing keeps every field that is not ours with its text and in its place. On writing each task gets a
 /// line of its own.
@@ -19,6 +22,7 @@ use crate::task::Task;
 pub struct Document {
     version: u64,
     tasks: Vec<Task>,
+    done: Vec<Done>,
     /// Every field of the object, in the order of the file.
     fields: Vec<Field>,
 }
@@ -27,13 +31,50 @@ pub struct Document {
 enum Field {
     Version,
     Tasks,
+    Done,
     Other(String, Box<RawValue>),
+}
+
+/// A task that was completed, as the ring `done` remembers it.
+#[derive(Debug, Clone)]
+pub struct Done {
+    text: Box<RawValue>,
+    id: String,
+    at: Option<Timestamp>,
+    attempt: Option<u64>,
+}
+
+impl Done {
+    /// The task's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The claim under which it was completed.
+    pub fn attempt(&self) -> Option<u64> {
+        self.attempt
+    }
+}
+
+/// Where in a file's text the parts lie that a push changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Layout {
+    /// The version.
+    pub(crate) version: u64,
+    /// Where its digits begin.
+    pub(crate) digits: usize,
+    /// Where the next task goes: after the last one, or after the opening bracket.
+    pub(crate) end: usize,
+    /// How many tasks there are.
+    pub(crate) tasks: usize,
+    /// Whether every id stands in the text as [`quoted`] writes it, so that a search for these bytes finds it.
+    pub(crate) plain: bool,
 }
 
 impl Document {
     /// A queue that was never written: version 0, no tasks.
     pub fn empty() -> Self {
-        Document { version: 0, tasks: Vec::new(), fields: vec![Field::Version, Field::Tasks] }
+        Document { version: 0, tasks: Vec::new(), done: Vec::new(), fields: vec![Field::Version, Field::Tasks] }
     }
 
     /// Reads a queue file.
@@ -59,7 +100,7 @@ impl Document {
         }
         let Entries(entries) = serde_json::from_str(text).map_err(|error| source.translate(text, &error))?;
 
-        let (mut version, mut tasks) = (None, None);
+        let (mut version, mut tasks, mut done) = (None, None, None);
         let mut fields = Vec::with_capacity(entries.len());
         for entry in entries {
             match entry {
@@ -82,32 +123,52 @@ impl Document {
                     let reason = format!("`{key}` is nested deeper than {} levels", MAX_DEPTH - 1);
                     return Err(source.complain(value.get(), reason));
                 }
-                Entry::Other(key, value) => fields.push(Field::Other(key.into_owned(), value.to_owned())),
+                Entry::Other(key, value) => match parse_done(&key, value).filter(|_| done.is_none()) {
+                    Some(list) => {
+                        done = Some(list);
+                        fields.push(Field::Done);
+                    }
+                    // Somebody else's `done`, then: kept as it is.
+                    None => fields.push(Field::Other(key.into_owned(), value.to_owned())),
+                },
             }
         }
         let lacks = |name| source.complain(text.trim_ascii_start(), format!("an object without `{name}`"));
         Ok(Document {
             version: version.ok_or_else(|| lacks("version"))?,
             tasks: tasks.ok_or_else(|| lacks("tasks"))?,
+            done: done.unwrap_or_default(),
             fields,
         })
     }
 
     /// The file's text.
     pub fn to_bytes(&self) -> Vec<u8> {
+        self.write().0
+    }
+
+    /// The file's text, and where its parts lie in it.
+    pub(crate) fn write(&self) -> (Vec<u8>, Layout) {
         let size: usize = self.tasks.iter().map(|task| task.text().len() + 4).sum();
-        let mut out = String::with_capacity(size + 128);
+        let size = size + self.done.iter().map(|done| done.text.get().len() + 4).sum::<usize>();
+        let mut out = String::with_capacity(size + 256);
+        let plain = self.tasks.iter().all(Task::is_plain) && self.done.iter().all(Done::is_plain);
+        let mut layout = Layout { version: self.version, digits: 0, end: 0, tasks: self.tasks.len(), plain };
         for field in &self.fields {
             out.push_str(if out.is_empty() { "{" } else { ", " });
             match field {
-                Field::Version => out.push_str(&format!(r#""version": {}"#, self.version)),
+                Field::Version => {
+                    out.push_str(r#""version": "#);
+                    layout.digits = out.len();
+                    out.push_str(&self.version.to_string());
+                }
                 Field::Tasks => {
-                    out.push_str(r#""tasks": ["#);
-                    for (index, task) in self.tasks.iter().enumerate() {
-                        out.push_str(if index == 0 { "\n  " } else { ",\n  " });
-                        out.push_str(task.text());
-                    }
-                    out.push_str(if self.tasks.is_empty() { "]" } else { "\n]" });
+                    out.push_str(r#""tasks": "#);
+                    layout.end = list(&mut out, self.tasks.iter().map(Task::text));
+                }
+                Field::Done => {
+                    out.push_str(r#""done": "#);
+                    list(&mut out, self.done.iter().map(|done| done.text.get()));
                 }
                 Field::Other(key, value) => {
                     out.push_str(&quoted(key));
@@ -117,7 +178,7 @@ impl Document {
             }
         }
         out.push_str("}\n");
-        out.into_bytes()
+        (out.into_bytes(), layout)
     }
 
     /// How often the queue was written. 0 before the first write.
@@ -136,6 +197,11 @@ impl Document {
         }
     }
 
+    /// Gives the document the version that was read, whatever somebody wrote there.
+    pub(crate) fn set_version(&mut self, version: u64) {
+        self.version = version;
+    }
+
     /// The tasks, oldest first.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
@@ -144,6 +210,11 @@ impl Document {
     /// The task of this id.
     pub fn get(&self, id: &str) -> Option<&Task> {
         self.tasks.iter().find(|task| task.id() == id)
+    }
+
+    /// The tasks, to be changed.
+    pub(crate) fn tasks_mut(&mut self) -> &mut [Task] {
+        &mut self.tasks
     }
 
     /// The first task that fits, to be changed.
@@ -157,11 +228,75 @@ impl Document {
         self.tasks.push(task);
     }
 
+    /// The completed task of this id, if it is remembered still.
+    pub fn done(&self, id: &str) -> Option<&Done> {
+        self.done.iter().rev().find(|done| done.id == id)
+    }
+
+    /// Remembers that a task was completed, for so many tasks and so long.
+    pub(crate) fn finish(&mut self, token: &Token, now: Timestamp, keep: usize, age: Duration) {
+        if keep == 0 || self.fields.iter().any(|field| matches!(field, Field::Other(key, _) if key == "done")) {
+            return;
+        }
+        if !self.fields.iter().any(|field| matches!(field, Field::Done)) {
+            self.fields.push(Field::Done);
+        }
+        let recent = |done: &Done| {
+            let end = done.at.and_then(|at| at.checked_add(age).ok());
+            end.is_none_or(|end| end > now)
+        };
+        self.done.retain(|done| recent(done) && done.id != token.id);
+        self.done.push(Done::new(token, now));
+        let surplus = self.done.len().saturating_sub(keep);
+        self.done.drain(..surplus);
+    }
+
     /// Takes the task of this id out.
     pub(crate) fn remove(&mut self, id: &str) -> Option<Task> {
         let index = self.tasks.iter().position(|task| task.id() == id)?;
         Some(self.tasks.remove(index))
     }
+}
+
+impl Done {
+    fn new(token: &Token, at: Timestamp) -> Self {
+        let text = format!(r#"{{"id":{},"at":"{at}","attempt":{}}}"#, quoted(&token.id), token.attempt);
+        let text = RawValue::from_string(text).unwrap_or_else(|error| unreachable!("composed of valid JSON: {error}"));
+        Done { text, id: token.id.clone(), at: Some(at), attempt: Some(token.attempt) }
+    }
+
+    fn is_plain(&self) -> bool {
+        memchr::memmem::find(self.text.get().as_bytes(), quoted(&self.id).as_bytes()).is_some()
+    }
+}
+
+/// Writes a list, an entry a line; where the last entry ends.
+fn list<'a>(out: &mut String, entries: impl Iterator<Item = &'a str>) -> usize {
+    out.push('[');
+    let start = out.len();
+    for entry in entries {
+        out.push_str(if out.len() == start { "\n  " } else { ",\n  " });
+        out.push_str(entry);
+    }
+    let end = out.len();
+    out.push_str(if end == start { "]" } else { "\n]" });
+    end
+}
+
+/// The ring of completed ids, if the field is it.
+fn parse_done(key: &str, value: &RawValue) -> Option<Vec<Done>> {
+    if key != "done" {
+        return None;
+    }
+    let List(texts) = serde_json::from_str(value.get()).ok()?;
+    let entry = |text: &&RawValue| {
+        let RawObject(fields) = serde_json::from_str(text.get()).ok()?;
+        let field = |name| fields.iter().find(|(key, _)| key == name).map(|(_, value)| *value);
+        let at = field("at").and_then(unquoted).and_then(|at| at.parse().ok());
+        let attempt = field("attempt").and_then(|attempt| attempt.get().parse().ok());
+        Some(Done { text: (*text).to_owned(), id: unquoted(field("id")?)?, at, attempt })
+    };
+    texts.iter().map(entry).collect()
 }
 
 /// The fields of a document, in the order of the text. The tasks are told apart in the first pass over the text already:
@@ -262,6 +397,31 @@ mod tests {
         let document = Document::parse(text.as_bytes()).unwrap();
         assert_eq!(document.version(), 7);
         assert_eq!(String::from_utf8(document.to_bytes()).unwrap(), text);
+    }
+
+    #[test]
+    fn the_ring_remembers_so_many_and_so_long() {
+        let at = |hour: i64| Timestamp::from_second(hour * 3600).unwrap();
+        let day = Duration::from_secs(24 * 3600);
+        let mut document = Document::empty();
+        for (number, hour) in [(1, 0), (2, 1), (3, 2), (4, 3)] {
+            document.finish(&Token { id: format!("t{number}"), attempt: number }, at(hour), 3, day);
+        }
+        assert!(document.done("t1").is_none());
+        let read = Document::parse(&document.to_bytes()).unwrap();
+        assert_eq!(read.done("t3").unwrap().attempt(), Some(3));
+        assert_eq!(read.to_bytes(), document.to_bytes());
+        document.finish(&Token { id: "t5".into(), attempt: 1 }, at(26), 3, day);
+        assert_eq!(document.done.iter().map(Done::id).collect::<Vec<_>>(), ["t4", "t5"]);
+    }
+
+    #[test]
+    fn a_done_that_is_not_ours_is_left_alone() {
+        for text in [r#"{"version": 1, "tasks": [], "done": true}"#, r#"{"version": 1, "tasks": [], "done": [1]}"#] {
+            let mut document = Document::parse(text.as_bytes()).unwrap();
+            document.finish(&Token { id: "t".into(), attempt: 1 }, Timestamp::UNIX_EPOCH, 9, Duration::MAX);
+            assert_eq!(String::from_utf8(document.to_bytes()).unwrap().trim(), text);
+        }
     }
 
     #[test]

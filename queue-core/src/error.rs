@@ -94,13 +94,13 @@ pub enum Error {
         /// How long was waited.
         waited: Duration,
     },
-    /// No queued or claimed task has this id.
-    #[error("no task {id:?} in {}; `list` shows what is there", path.display())]
+    /// No task has this id.
+    #[error("no task {id:?}{}", if *done { ": it has been completed" } else { "; `list` shows what is there" })]
     UnknownId {
         /// The id asked for.
         id: String,
-        /// The queue (file or directory) that was searched.
-        path: PathBuf,
+        /// Whether it was completed lately.
+        done: bool,
     },
     /// Several accounts have a task of this id.
     #[error("task {id:?} is in more than one file ({}); say which one is meant with --account", names(files))]
@@ -111,15 +111,78 @@ pub enum Error {
         files: Vec<PathBuf>,
     },
     /// The task is no longer held under the claim that the caller names.
-    #[error("lease lost on task {id:?}: claim number {attempt} no longer holds it ({now}); do not act on its result")]
+    #[error("lease lost on task {id:?}: {claim} no longer holds it ({now}); do not act on its result")]
     LeaseLost {
         /// The task.
         id: String,
         /// The claim that the caller named.
-        attempt: u64,
+        claim: String,
         /// Who holds the task now.
         now: String,
     },
+    /// The queue is used with another strategy, which does not keep this one out.
+    #[error("{}: this queue is used with `{used}`, which `{wanted}` does not keep out; say --strategy {used}, or change it for everybody with `queue migrate --to {wanted}`", path.display())]
+    Mixed {
+        /// The queue file.
+        path: PathBuf,
+        /// The strategy that was asked for.
+        wanted: String,
+        /// The strategy that the queue is used with.
+        used: String,
+    },
+    /// The lock belongs to somebody who is alive, or of whom it cannot be said.
+    #[error("{}: still locked after {waited:?} by {owner}; wait longer with --timeout{}", path.display(), if *foreign { ", or, if that process is gone for certain, remove the lock or use --break-after" } else { "" })]
+    LockOwned {
+        /// The lock.
+        path: PathBuf,
+        /// How long was waited.
+        waited: Duration,
+        /// Who holds it.
+        owner: String,
+        /// Whether the owner lives where we cannot look.
+        foreign: bool,
+    },
+    /// Another worker has taken the account for itself.
+    #[error("account {account:?} belongs to {owner}, which works with --own; stop it, or work on another account")]
+    Owned {
+        /// The account.
+        account: String,
+        /// Who has it.
+        owner: String,
+    },
+    /// The file system is served by another machine or program.
+    #[error("{}: on {name}, where locks and renames may not hold between machines; move the queue to a local disk, or accept that with --network-fs (`queue doctor` says what is known)", path.display())]
+    NetworkFileSystem {
+        /// The queue file.
+        path: PathBuf,
+        /// The file system's type.
+        name: String,
+    },
+    /// Somebody wrote the queue without the library. A warning: the operation has happened.
+    #[error("{}: written by somebody else since our last write (version {version}): `noclobber audit` shows where", path.display())]
+    Foreign {
+        /// The queue file.
+        path: PathBuf,
+        /// The version that was found.
+        version: u64,
+    },
+    /// Tasks lie in a file that is not their account's. A warning: they were passed over.
+    #[error("{}: not claimed, because their account has another file: {}", path.display(), ids.join(", "))]
+    Strays {
+        /// The shard.
+        path: PathBuf,
+        /// The tasks.
+        ids: Vec<String>,
+    },
+    /// The process that writes for all did not answer in time, or died after it was asked.
+    #[error("{}: the writer has not answered; the operation may have happened or not, look at the queue before repeating it", path.display())]
+    NoAnswer {
+        /// The queue file.
+        path: PathBuf,
+    },
+    /// The process that writes for all refused.
+    #[error("{0}")]
+    Remote(String),
     /// A task that must not be put into a queue.
     #[error("{what} {value:?} is not usable: {reason}")]
     BadTask {

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -19,6 +20,9 @@ pub enum Publishing {
     Rename,
     /// In place: the bytes must be copied.
     InPlace,
+    /// By a file that changes places with it: the displaced file itself is the copy, since its inode is not written again
+    /// once it is one.
+    Exchange,
 }
 
 /// The directory that holds a queue file's snapshots.
@@ -26,10 +30,24 @@ pub fn directory_of(file: &Path) -> PathBuf {
     crate::paths::beside(file, ".snapshots")
 }
 
-/// Keeps the version that is about to be replaced, and removes the oldest copies beyond `keep`.
-///
-/// Looking for old copies costs a directory listing, so it is done at every version that `keep / 8` divides: there are
-/// never more than `keep + keep / 8` copies once the queue has been written that often.
+/// At how many versions the copies are looked through.
+const PRUNE_EVERY: u64 = 25;
+
+/// How many copies are removed at a time, so that no write waits long for it. More than are made in the meantime.
+const PRUNE_AT_ONCE: usize = 2 * PRUNE_EVERY as usize;
+
+/// At how many versions the sizes of all copies are added up, which costs a look at each.
+const WEIGH_EVERY: u64 = 500;
+
+/// The most bytes that all copies may have.
+const MAX_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// How long one copy a second is kept, and one a minute.
+const BY_SECOND: Duration = Duration::from_secs(60 * 60);
+const BY_MINUTE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Keeps the version that is about to be replaced, and removes copies that need not be kept: beyond the newest `keep`,
+/// one a second stays for an hour and one a minute for seven days, and all together have a gigabyte at most.
 pub(crate) fn before_write<S: Storage>(
     storage: &S,
     file: &Path,
@@ -40,14 +58,40 @@ pub(crate) fn before_write<S: Storage>(
 ) -> Result<(), Error> {
     let directory = directory_of(file);
     let failed = |error| Error::io("write a snapshot", &directory, error);
-    if version.is_multiple_of((keep / 8).max(1)) {
-        prune(storage, &directory, keep.saturating_sub(1)).map_err(failed)?;
+    if version.is_multiple_of(PRUNE_EVERY) {
+        let weigh = version.is_multiple_of(WEIGH_EVERY) || bytes.len() as u64 > MAX_BYTES / WEIGH_EVERY;
+        prune(storage, &directory, keep, weigh).map_err(failed)?;
     }
+    if publishing == Publishing::Exchange {
+        return Ok(());
+    }
+    keep_as(storage, file, version, |to| copy(storage, file, to, bytes, publishing)).map_err(failed)
+}
+
+/// Makes the file that was displaced by an exchange the copy of its version.
+pub(crate) fn keep_displaced<S: Storage>(
+    storage: &S,
+    file: &Path,
+    displaced: &Path,
+    version: u64,
+) -> Result<(), Error> {
+    let kept = keep_as(storage, file, version, |to| storage.rename_new(displaced, to));
+    kept.map_err(|error| Error::io("keep a snapshot", displaced, error))
+}
+
+/// Makes a copy under a new name.
+fn keep_as<S: Storage>(
+    storage: &S,
+    file: &Path,
+    version: u64,
+    make: impl Fn(&Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let directory = directory_of(file);
     let time = storage.now();
     let pid = storage.process().pid;
     let attempt = || loop {
         let name = name(time, version, pid, storage.serial());
-        match copy(storage, file, &directory.join(name), bytes, publishing) {
+        match make(&directory.join(name)) {
             // Left by an earlier process of this pid.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             done => return done,
@@ -57,14 +101,11 @@ pub(crate) fn before_write<S: Storage>(
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             match storage.create_dir(&directory) {
                 // Without a lock another process may have been faster.
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(failed(error));
-                }
-                _ => {}
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+                _ => attempt(),
             }
-            attempt().map_err(failed)
         }
-        done => done.map_err(failed),
+        done => done,
     }
 }
 
@@ -83,7 +124,7 @@ fn copy<S: Storage>(storage: &S, file: &Path, to: &Path, bytes: &[u8], publishin
             done => return done,
         }
     }
-    let mut copy = storage.create_new(to)?;
+    let mut copy = storage.create_new(to, None)?;
     storage.write(&mut copy, bytes)
 }
 
@@ -92,15 +133,29 @@ fn name(time: Timestamp, version: u64, pid: u32, serial: u64) -> String {
     format!("{time}-v{version}-{pid}-{serial}.json")
 }
 
-/// Removes the oldest copies until `keep` are left.
-fn prune<S: Storage>(storage: &S, directory: &Path, keep: u64) -> io::Result<()> {
+/// Removes some of the copies that need not be kept.
+fn prune<S: Storage>(storage: &S, directory: &Path, keep: u64, weigh: bool) -> io::Result<()> {
     let names = match storage.list_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         listed => listed?,
     };
-    let copies: Vec<_> = names.iter().filter(|name| is_snapshot(name)).collect();
+    let copies: Vec<&str> = names.iter().map(|name| &**name).filter(|name| is_snapshot(name)).collect();
     let keep = usize::try_from(keep).unwrap_or(usize::MAX);
-    for old in &copies[..copies.len().saturating_sub(keep)] {
+    let mut surplus = surplus(&copies, storage.now(), keep);
+    if weigh {
+        let sizes = copies.iter().map(|name| storage.meta(&directory.join(name)).map_or(0, |meta| meta.size));
+        let mut left: u64 = sizes.clone().sum();
+        for (name, size) in copies.iter().zip(sizes) {
+            if left <= MAX_BYTES {
+                break;
+            }
+            left -= size;
+            if !surplus.contains(name) {
+                surplus.push(name);
+            }
+        }
+    }
+    for old in surplus.iter().take(PRUNE_AT_ONCE) {
         match storage.remove_file(&directory.join(old)) {
             // Without a lock another process may have been faster.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -108,6 +163,29 @@ fn prune<S: Storage>(storage: &S, directory: &Path, keep: u64) -> io::Result<()>
         }
     }
     Ok(())
+}
+
+/// The copies, oldest first, that neither their number nor their time keeps.
+fn surplus<'a>(copies: &[&'a str], now: Timestamp, keep: usize) -> Vec<&'a str> {
+    let old = &copies[..copies.len().saturating_sub(keep)];
+    // The part of a name that all copies of one second, or minute, have in common.
+    let second = |name: &'a str| &name[.."20260131T120000".len()];
+    let minute = |name: &'a str| &name[.."20260131T1200".len()];
+    let since = |age: Duration| {
+        now.checked_sub(age).map_or(String::new(), |time| time.strftime("%Y%m%dT%H%M%S").to_string())
+    };
+    let (hour_ago, week_ago) = (since(BY_SECOND), since(BY_MINUTE));
+    let mut last = None;
+    let goes = |name: &&'a str| {
+        let period = match second(name) {
+            time if *time >= *hour_ago => time,
+            time if *time >= *week_ago => minute(name),
+            _ => return true,
+        };
+        // The first of each period stays, and stays the first.
+        last.replace(period) == Some(period)
+    };
+    old.iter().copied().filter(goes).collect()
 }
 
 /// Whether a name is one that [`name`] gives: nothing else in the directory is ever removed.
@@ -135,6 +213,25 @@ mod tests {
         let name = name(time, 17, 4242, 3);
         assert_eq!(name, "20260131T120000.123456Z-v17-4242-3.json");
         assert!(is_snapshot(&name));
+    }
+
+    #[test]
+    fn one_a_second_stays_for_an_hour_and_one_a_minute_for_a_week() {
+        let now: Timestamp = "2026-01-31T12:00:00Z".parse().unwrap();
+        let copies = [
+            "20260101T120000.000000Z-v1-1-1.json",
+            "20260130T100000.000000Z-v2-1-1.json",
+            "20260130T100001.000000Z-v3-1-1.json",
+            "20260130T100100.000000Z-v4-1-1.json",
+            "20260131T113000.000000Z-v5-1-1.json",
+            "20260131T113000.500000Z-v6-1-1.json",
+            "20260131T113001.000000Z-v7-1-1.json",
+            "20260131T113001.100000Z-v8-1-1.json",
+            "20260131T113001.200000Z-v9-1-1.json",
+        ];
+        assert_eq!(surplus(&copies, now, 2), [copies[0], copies[2], copies[5]]);
+        assert_eq!(surplus(&copies, now, 100), [""; 0]);
+        assert_eq!(surplus(&copies, now, 0), [copies[0], copies[2], copies[5], copies[7], copies[8]]);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! One task of the queue.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Malformed};
 use crate::json::{RawObject, Source, deeper_than, quoted, unquoted};
+use crate::lease::{Deadline, Moment, Token};
 
 /// The account of a task that names none.
 pub const DEFAULT_ACCOUNT: &str = "default";
@@ -22,6 +24,8 @@ pub enum State {
     Queued,
     /// `"claimed"`: a worker has it.
     Claimed,
+    /// `"dead"`: it was claimed too often without being completed, and waits for a person.
+    Dead,
     /// A state of somebody else: kept, and never claimed.
     Other(String),
 }
@@ -32,13 +36,16 @@ impl State {
         match self {
             State::Queued => "queued",
             State::Claimed => "claimed",
+            State::Dead => "dead",
             State::Other(word) => word,
         }
     }
 }
 
 /// One task: an object with `id` (text), `account` (text), `params` (any JSON), `state`, `attempts` (how often it was
-/// claimed), and while it is claimed `worker` and perhaps `lease_until` (RFC 3339).
+/// claimed), and while it is claimed `worker` and perhaps `lease_until` (RFC 3339) with `lease_boot` and `lease_clock`
+/// (the same deadline as boot id and milliseconds since that boot) and `request` (the claim's own number, so that asking
+/// twice claims once). `moved_from` names the account that a task came from while the move is under way.
 ///
 /// Only `id` is required. A task keeps the exact text it was read from, whatever else stands in it, until one of its
 /// own fields changes; even then the other fields keep theirs.
@@ -50,7 +57,9 @@ pub struct Task {
     state: State,
     attempts: u64,
     worker: Option<String>,
-    lease_until: Option<Timestamp>,
+    deadline: Option<Deadline>,
+    request: Option<String>,
+    moved_from: Option<String>,
 }
 
 impl Task {
@@ -88,8 +97,25 @@ impl Task {
             state: State::Queued,
             attempts: 0,
             worker: None,
-            lease_until: None,
+            deadline: None,
+            request: None,
+            moved_from: None,
         })
+    }
+
+    /// All that is still known of a task that was completed.
+    pub(crate) fn remembered(id: &str, attempt: u64) -> Self {
+        Task {
+            text: raw(format!(r#"{{"id":{},"attempts":{attempt}}}"#, quoted(id))),
+            id: id.to_owned(),
+            account: None,
+            state: State::Claimed,
+            attempts: attempt,
+            worker: None,
+            deadline: None,
+            request: None,
+            moved_from: None,
+        }
     }
 
     /// Reads a task from the text of its object, a part of `source`.
@@ -116,11 +142,14 @@ impl Task {
             state: match known.state.as_deref() {
                 None | Some("queued") => State::Queued,
                 Some("claimed") => State::Claimed,
+                Some("dead") => State::Dead,
                 Some(other) => State::Other(other.to_owned()),
             },
             attempts: known.attempts.unwrap_or(0),
             worker: known.worker,
-            lease_until: known.lease_until,
+            deadline: known.lease_until.map(|until| Deadline { until, boot: known.lease_boot.zip(known.lease_clock) }),
+            request: known.request,
+            moved_from: known.moved_from,
         })
     }
 
@@ -150,8 +179,18 @@ impl Task {
     }
 
     /// Until when the present claim holds; none: until it is completed or released.
-    pub fn lease_until(&self) -> Option<Timestamp> {
-        self.lease_until
+    pub fn deadline(&self) -> Option<&Deadline> {
+        self.deadline.as_ref()
+    }
+
+    /// The account that the task is being moved from.
+    pub fn moved_from(&self) -> Option<&str> {
+        self.moved_from.as_deref()
+    }
+
+    /// The present claim.
+    pub fn token(&self) -> Token {
+        Token { id: self.id.clone(), attempt: self.attempts }
     }
 
     /// The task as its JSON object, exactly as it stands in the file.
@@ -159,41 +198,99 @@ impl Task {
         self.text.get()
     }
 
-    /// Whether a worker may have it at `now`: it is queued, or its claim has run out.
-    pub fn is_claimable(&self, now: Timestamp) -> bool {
+    /// Whether a worker may have it now: it is queued, or its claim has run out.
+    pub fn is_claimable(&self, moment: &Moment) -> bool {
         match self.state {
-            State::Queued => true,
-            State::Claimed => self.lease_until.is_some_and(|until| until <= now),
-            State::Other(_) => false,
+            State::Queued => self.moved_from.is_none(),
+            State::Claimed => self.deadline.as_ref().is_some_and(|deadline| deadline.is_over(moment)),
+            State::Dead | State::Other(_) => false,
         }
     }
 
+    /// Whether it is claimed by the request of this number.
+    pub(crate) fn is_claimed_by(&self, request: &str) -> bool {
+        self.state == State::Claimed && self.request.as_deref() == Some(request)
+    }
+
     /// Gives the task to `worker`.
-    pub(crate) fn claim(&mut self, worker: &str, lease_until: Option<Timestamp>) {
+    pub(crate) fn claim(&mut self, worker: &str, deadline: Option<Deadline>, request: Option<&str>) {
         self.state = State::Claimed;
         self.attempts = self.attempts.saturating_add(1);
         self.worker = Some(worker.to_owned());
-        self.lease_until = lease_until;
+        self.deadline = deadline;
+        self.request = request.map(str::to_owned);
+        self.rewrite();
+    }
+
+    /// Lets the present claim end at another time.
+    pub(crate) fn extend(&mut self, deadline: Option<Deadline>) {
+        self.deadline = deadline;
         self.rewrite();
     }
 
     /// Puts the task back into the queue. Its attempts stay counted.
     pub(crate) fn release(&mut self) {
-        self.state = State::Queued;
+        self.lay_down(State::Queued);
+    }
+
+    /// Puts the task aside, for a person to look at.
+    pub(crate) fn bury(&mut self) {
+        self.lay_down(State::Dead);
+    }
+
+    /// Puts the task back into the queue as if it had never been claimed.
+    pub(crate) fn revive(&mut self) {
+        self.attempts = 0;
+        self.lay_down(State::Queued);
+    }
+
+    fn lay_down(&mut self, state: State) {
+        self.state = state;
         self.worker = None;
-        self.lease_until = None;
+        self.deadline = None;
+        self.request = None;
         self.rewrite();
+    }
+
+    /// The same task for another account, not to be claimed before the move is done.
+    pub(crate) fn moved(&self, to: &str) -> Self {
+        let mut moved = self.clone();
+        moved.moved_from = Some(self.account().to_owned());
+        moved.account = Some(to.to_owned());
+        moved.rewrite();
+        moved
+    }
+
+    /// The move is done.
+    pub(crate) fn arrive(&mut self) {
+        self.moved_from = None;
+        self.rewrite();
+    }
+
+    /// Whether the byte search for its id would find it: the id may also be written with escapes that nobody needs.
+    pub(crate) fn is_plain(&self) -> bool {
+        memchr::memmem::find(self.text.get().as_bytes(), quoted(&self.id).as_bytes()).is_some()
     }
 
     /// Brings the text in line with the fields that a claim changes; every other field keeps its text and its place.
     fn rewrite(&mut self) {
+        let boot = self.deadline.as_ref().and_then(|deadline| deadline.boot.as_ref());
+        let account = self.account.as_deref().filter(|_| self.moved_from.is_some());
         let fresh = [
             ("state", Some(quoted(self.state.as_str()))),
             ("attempts", Some(self.attempts.to_string())),
             ("worker", self.worker.as_deref().map(quoted)),
-            ("lease_until", self.lease_until.map(|until| quoted(&until.to_string()))),
+            ("lease_until", self.deadline.as_ref().map(|deadline| quoted(&deadline.until.to_string()))),
+            ("lease_boot", boot.map(|(boot, _)| quoted(boot))),
+            ("lease_clock", boot.map(|(_, clock)| clock.to_string())),
+            ("request", self.request.as_deref().map(quoted)),
+            ("moved_from", self.moved_from.as_deref().map(quoted)),
+            // Changed by a move alone, and then it is there.
+            ("account", account.map(quoted)),
         ];
-        let mut written = [false; 4];
+        let ours = if account.is_some() { fresh.len() } else { fresh.len() - 1 };
+        let fresh = &fresh[..ours];
+        let mut written = [false; 9];
         let mut out = String::with_capacity(self.text.get().len() + 96);
         let mut field = |key: &str, value: &str| {
             out.push(if out.is_empty() { '{' } else { ',' });
@@ -225,6 +322,20 @@ impl Task {
     }
 }
 
+impl Serialize for Task {
+    /// As its JSON object.
+    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
+        self.text.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Task {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        Task::parse(Source(text.get()), &text).map_err(serde::de::Error::custom)
+    }
+}
+
 impl PartialEq for Task {
     /// Two tasks are equal when their texts are: everything else is read from the text.
     fn eq(&self, other: &Self) -> bool {
@@ -241,6 +352,10 @@ struct Known {
     attempts: Option<u64>,
     worker: Option<String>,
     lease_until: Option<Timestamp>,
+    lease_boot: Option<String>,
+    lease_clock: Option<u64>,
+    request: Option<String>,
+    moved_from: Option<String>,
 }
 
 impl Known {
@@ -251,11 +366,11 @@ impl Known {
             "account" => text_field(source, key, value, &mut self.account),
             "state" => text_field(source, key, value, &mut self.state),
             "worker" => text_field(source, key, value, &mut self.worker),
-            "attempts" => {
-                let number = serde_json::from_str(value.get())
-                    .map_err(|_| source.complain(value.get(), "`attempts` must be a whole number from 0"))?;
-                once(source, key, value, &mut self.attempts, number)
-            }
+            "lease_boot" => text_field(source, key, value, &mut self.lease_boot),
+            "request" => text_field(source, key, value, &mut self.request),
+            "moved_from" => text_field(source, key, value, &mut self.moved_from),
+            "attempts" => number_field(source, key, value, &mut self.attempts),
+            "lease_clock" => number_field(source, key, value, &mut self.lease_clock),
             "lease_until" => {
                 let mut written = None;
                 text_field(source, key, value, &mut written)?;
@@ -275,6 +390,12 @@ fn text_field(source: Source<'_>, key: &str, value: &RawValue, place: &mut Optio
     once(source, key, value, place, text)
 }
 
+fn number_field(source: Source<'_>, key: &str, value: &RawValue, place: &mut Option<u64>) -> Result<(), Malformed> {
+    let number = serde_json::from_str(value.get())
+        .map_err(|_| source.complain(value.get(), format!("`{key}` must be a whole number from 0")))?;
+    once(source, key, value, place, number)
+}
+
 /// Stores `found`; a second one would leave open which of the two holds.
 fn once<T>(source: Source<'_>, key: &str, value: &RawValue, place: &mut Option<T>, found: T) -> Result<(), Malformed> {
     match place.replace(found) {
@@ -290,6 +411,8 @@ fn raw(text: String) -> Box<RawValue> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn parse(text: &str) -> Result<Task, Malformed> {
@@ -303,7 +426,7 @@ mod tests {
             r#"{"z": 1e999, "id":"t","state":"queued", "n":{"b":12345678901234567890123,"a":[1.10]},"attempts":2}"#;
         let mut task = parse(text).unwrap();
         assert_eq!(task.text(), text);
-        task.claim("w", None);
+        task.claim("w", None, None);
         assert_eq!(
             task.text(),
             r#"{"z":1e999,"id":"t","state":"claimed","n":{"b":12345678901234567890123,"a":[1.10]},"attempts":3,"worker":"w"}"#
@@ -341,7 +464,49 @@ mod tests {
     fn an_unknown_state_is_kept_and_never_claimed() {
         let task = parse(r#"{"id":"t","state":"on hold"}"#).unwrap();
         assert_eq!(task.state().as_str(), "on hold");
-        assert!(!task.is_claimable(Timestamp::MAX));
+        let ever = Moment { now: Timestamp::MAX, boot: "b".into(), since_boot: u64::MAX };
+        assert!(!task.is_claimable(&ever));
+    }
+
+    #[test]
+    fn within_one_boot_the_time_of_day_does_not_count() {
+        let at = |seconds: i64, boot: &str, clock: u64| Moment {
+            now: Timestamp::from_second(seconds).unwrap(),
+            boot: boot.into(),
+            since_boot: clock,
+        };
+        let deadline = Deadline::after(&at(1000, "b", 50_000), Duration::from_secs(10)).unwrap();
+        for (moment, over) in [
+            (at(1010, "b", 59_999), false),
+            (at(9999, "b", 59_999), false),
+            (at(0, "b", 60_000), true),
+            (at(1009, "c", 99_999), false),
+            (at(1010, "c", 0), true),
+            (at(1010, "", 0), true),
+        ] {
+            assert_eq!(deadline.is_over(&moment), over, "{moment:?}");
+        }
+        assert_eq!(Deadline::after(&at(0, "b", 0), Duration::MAX), None);
+        // It survives being written.
+        let mut task = parse(r#"{"id":"t"}"#).unwrap();
+        task.claim("w", Some(deadline.clone()), Some("r"));
+        let read = parse(task.text()).unwrap();
+        assert_eq!(read.deadline(), Some(&deadline));
+        assert!(read.is_claimed_by("r") && !read.is_claimed_by("s"));
+        task.release();
+        assert_eq!(task.text(), r#"{"id":"t","state":"queued","attempts":1}"#);
+    }
+
+    #[test]
+    fn a_move_changes_the_account_and_can_be_finished() {
+        let task = parse(r#"{"id":"t","account":"a","params":1}"#).unwrap();
+        let mut moved = task.moved("b");
+        assert_eq!(parse(moved.text()).unwrap().moved_from(), Some("a"));
+        let ever = Moment { now: Timestamp::MAX, boot: String::new(), since_boot: 0 };
+        assert!(!moved.is_claimable(&ever));
+        moved.arrive();
+        assert!(moved.is_claimable(&ever));
+        assert_eq!(moved.text(), r#"{"id":"t","account":"b","params":1,"state":"queued","attempts":0}"#);
     }
 
     #[test]

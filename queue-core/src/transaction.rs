@@ -1,7 +1,7 @@
-//! The steps that a read-modify-write is made of.
+//! A read-modify-write, once for all strategies, and the steps that it is made of.
 //!
-//! Strategies put them together. Everything before the commit may fail and leaves the queue as it was; nothing after
-//! it makes the operation fail, because it has happened.
+//! Everything before the commit may fail and leaves the queue as it was; nothing after it makes the operation fail,
+//! because it has happened.
 
 use std::cell::RefCell;
 use std::io;
@@ -9,12 +9,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::audit::{self, Commit, Stamp};
-use crate::document::Document;
+use crate::document::{Document, Layout};
 use crate::error::Error;
+use crate::lease::Moment;
+use crate::note::Note;
 use crate::paths::{beside, directory_of};
 use crate::snapshot::{self, Publishing};
-use crate::storage::Storage;
-use crate::strategy::IfMissing;
+use crate::splice;
+use crate::storage::{Meta, Storage};
+use crate::strategy::{Guard, IfMissing, Verdict};
+use crate::task::Task;
 
 /// What an acknowledged operation survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,12 +39,24 @@ pub struct Settings {
     pub durability: Durability,
     /// How long to wait for a lock; none: as long as it takes.
     pub timeout: Option<Duration>,
-    /// How many snapshots to keep; 0: take none.
+    /// How many snapshots to keep whatever their age; 0: take none.
     pub snapshots: u64,
     /// Whether to write audit lines.
     pub audit: bool,
     /// The longest queue file that is read, in bytes.
     pub max_bytes: u64,
+    /// How often a task is claimed, at most, before it is put aside as dead; 0: without end.
+    pub max_attempts: u64,
+    /// How many completed ids are remembered, so that pushing one of them again adds nothing; 0: none.
+    pub done_keep: usize,
+    /// For how long they are.
+    pub done_age: Duration,
+    /// Whether the new version is written into a spare file that changes places with the queue file, instead of a new
+    /// one that is renamed over it. Quicker, since the spare's blocks are used again; but a reader that does not know the
+    /// rule (see [`Access::load`]) may meet half a version. Not with [`Durability::Data`].
+    pub spare: bool,
+    /// Whether a file system that another machine or program serves is accepted.
+    pub network_fs: bool,
 }
 
 impl Settings {
@@ -48,6 +64,22 @@ impl Settings {
     pub const SNAPSHOTS: u64 = 200;
     /// The default of [`Settings::max_bytes`]: 256 MiB.
     pub const MAX_BYTES: u64 = 256 * 1024 * 1024;
+    /// The default of [`Settings::max_attempts`].
+    pub const MAX_ATTEMPTS: u64 = 100;
+    /// The default of [`Settings::done_keep`].
+    pub const DONE_KEEP: usize = 1000;
+    /// The default of [`Settings::done_age`]: a day.
+    pub const DONE_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// Whether a task that was claimed so often has had its chances.
+    pub(crate) fn is_worn_out(&self, attempts: u64) -> bool {
+        self.max_attempts > 0 && attempts >= self.max_attempts
+    }
+
+    /// How a strategy that keeps everybody else out publishes.
+    pub(crate) fn publishing(&self) -> Publishing {
+        if self.spare { Publishing::Exchange } else { Publishing::Rename }
+    }
 }
 
 impl Default for Settings {
@@ -58,43 +90,68 @@ impl Default for Settings {
             snapshots: Self::SNAPSHOTS,
             audit: true,
             max_bytes: Self::MAX_BYTES,
+            max_attempts: Self::MAX_ATTEMPTS,
+            done_keep: Self::DONE_KEEP,
+            done_age: Self::DONE_AGE,
+            spare: false,
+            network_fs: false,
         }
+    }
+}
+
+/// A change of a document. It may be made again on a newer document, and then only the last time counts.
+pub trait Change {
+    /// Changes the document, or says that there is nothing to change.
+    ///
+    /// # Errors
+    /// Whatever stands against it; then nothing is written.
+    fn apply(&mut self, document: &mut Document, moment: &Moment) -> Result<Verdict, Error>;
+
+    /// The tasks that the change adds at the end if none of their ids is in the file, if it is a change that does nothing
+    /// else. Such a change can be made without reading what the file says.
+    fn appends(&self) -> Option<&[Task]> {
+        None
+    }
+
+    /// The tasks were added in this way.
+    fn appended(&mut self) {}
+}
+
+impl<F: FnMut(&mut Document, &Moment) -> Result<Verdict, Error>> Change for F {
+    fn apply(&mut self, document: &mut Document, moment: &Moment) -> Result<Verdict, Error> {
+        self(document, moment)
     }
 }
 
 /// A queue file as it was read.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What it says. A change is made here.
-    pub document: Document,
-    /// Which state of the file it is.
-    pub stamp: Stamp,
+    /// Its bytes, and what the file is; none if there was no file.
+    found: Option<(Vec<u8>, Meta)>,
+    /// [`audit::hash`] of the bytes.
+    hash: u32,
+}
+
+impl Loaded {
     /// Its bytes; none if there was no file.
-    bytes: Option<Vec<u8>>,
+    pub fn bytes(&self) -> Option<&[u8]> {
+        self.found.as_ref().map(|(bytes, _)| &**bytes)
+    }
+
+    fn meta(&self) -> Option<&Meta> {
+        self.found.as_ref().map(|(_, meta)| meta)
+    }
 }
 
 /// A version that is ready to be written.
 #[derive(Debug)]
-pub struct Next {
-    /// The file's new bytes.
-    pub bytes: Vec<u8>,
-    /// Their stamp.
-    pub stamp: Stamp,
-}
-
-impl Loaded {
-    /// The changed document as the version after the one that was read.
-    ///
-    /// # Errors
-    /// [`Error::VersionExhausted`].
-    pub fn next_version(&mut self, file: &Path) -> Result<Next, Error> {
-        if !self.document.advance() {
-            return Err(Error::VersionExhausted { path: file.to_owned() });
-        }
-        let bytes = self.document.to_bytes();
-        let stamp = Stamp { version: self.document.version(), hash: audit::hash(&bytes) };
-        Ok(Next { bytes, stamp })
-    }
+pub(crate) struct Next {
+    /// The version that it was made from.
+    read: Stamp,
+    bytes: Vec<u8>,
+    layout: Layout,
+    op: &'static str,
+    ids: Vec<String>,
 }
 
 /// The world as a strategy sees it: where the steps go, and how they are to be made.
@@ -107,65 +164,203 @@ pub struct Access<'a, S> {
     warnings: &'a RefCell<Vec<Error>>,
 }
 
+impl<S> Clone for Access<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Access<'_, S> {}
+
+/// The whole of it under a lock: read, change, publish, leave evidence.
+///
+/// # Errors
+/// Those of the change and of the steps.
+pub(crate) fn locked<S: Storage>(
+    access: &Access<'_, S>,
+    file: &Path,
+    if_missing: IfMissing,
+    guard: &mut dyn Guard,
+    publishing: Publishing,
+    change: &mut dyn Change,
+) -> Result<(), Error> {
+    let note = guard.note();
+    let loaded = access.load(file, if_missing)?;
+    match access.prepare(file, &loaded, note.as_deref(), change)? {
+        Some(next) => access.commit(file, &loaded, next, guard, publishing),
+        None => Ok(()),
+    }
+}
+
 impl<'a, S: Storage> Access<'a, S> {
     /// Access to `storage`; what goes wrong after a commit is added to `warnings`.
     pub(crate) fn new(storage: &'a S, settings: &'a Settings, warnings: &'a RefCell<Vec<Error>>) -> Self {
         Access { storage, settings, warnings }
     }
 
+    /// The same with other settings.
+    pub(crate) fn with<'b>(&self, settings: &'b Settings) -> Access<'b, S>
+    where
+        'a: 'b,
+    {
+        Access { storage: self.storage, settings, warnings: self.warnings }
+    }
+
+    /// Adds a warning: something that does not make the operation fail.
+    pub(crate) fn warn(&self, warning: Error) {
+        self.warnings.borrow_mut().push(warning);
+    }
+
+    /// The present moment.
+    pub(crate) fn moment(&self) -> Moment {
+        let since_boot = u64::try_from(self.storage.since_boot().as_millis()).unwrap_or(u64::MAX);
+        Moment { now: self.storage.now(), boot: self.storage.process().boot, since_boot }
+    }
+
     /// Reads a queue file.
     ///
+    /// With [`Settings::spare`] the file that is read may be the one that the next writer but one writes into. So it
+    /// counts only if, after it was read, the path still leads to it and it has not changed; this is the rule that every
+    /// reader of an exchanged file has to follow. A writer need not, since nobody else writes then.
+    ///
     /// # Errors
-    /// [`Error::Missing`] unless a new queue may be begun; [`Error::TooLarge`], [`Error::BadFile`], [`Error::Io`].
+    /// [`Error::Missing`] unless a new queue may be begun; [`Error::TooLarge`], [`Error::Io`].
     pub fn load(&self, file: &Path, if_missing: IfMissing) -> Result<Loaded, Error> {
-        let bytes = match self.storage.read(file, self.settings.max_bytes) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return match if_missing {
-                    IfMissing::Refuse => Err(Error::Missing { path: file.to_owned() }),
-                    IfMissing::Create => {
-                        Ok(Loaded { document: Document::empty(), stamp: Stamp::absent(), bytes: None })
-                    }
-                };
-            }
+        match self.storage.read(file, self.settings.max_bytes) {
+            Ok((bytes, meta)) => Ok(Loaded { hash: audit::checksum(&bytes), found: Some((bytes, meta)) }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match if_missing {
+                IfMissing::Refuse => Err(Error::Missing { path: file.to_owned() }),
+                IfMissing::Create => Ok(Loaded { found: None, hash: audit::checksum(b"") }),
+            },
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                return Err(Error::TooLarge { path: file.to_owned(), limit: self.settings.max_bytes });
+                Err(Error::TooLarge { path: file.to_owned(), limit: self.settings.max_bytes })
             }
-            Err(error) => return Err(Error::io("read the queue", file, error)),
-        };
-        let document = Document::parse(&bytes).map_err(|malformed| Error::BadFile {
+            Err(error) => Err(Error::io("read the queue", file, error)),
+        }
+    }
+
+    /// Reads a queue file while others may write it: the rule of [`load`](Self::load).
+    ///
+    /// # Errors
+    /// As [`load`](Self::load); [`Error::BadFile`].
+    pub fn load_unlocked(&self, file: &Path) -> Result<Document, Error> {
+        loop {
+            let loaded = self.load(file, IfMissing::Refuse)?;
+            if self.settings.spare {
+                let now = self.storage.meta(file).map_err(|error| Error::io("read the queue", file, error))?;
+                let same = loaded.meta().is_some_and(|read| {
+                    (read.device, read.inode, read.size, read.changed) == (now.device, now.inode, now.size, now.changed)
+                });
+                let again = if same { self.load(file, IfMissing::Refuse)?.hash == loaded.hash } else { false };
+                if !again {
+                    continue;
+                }
+            }
+            return self.parse(file, loaded.bytes().unwrap_or_default());
+        }
+    }
+
+    /// What the bytes of a queue file say.
+    ///
+    /// # Errors
+    /// [`Error::BadFile`].
+    pub(crate) fn parse(&self, file: &Path, bytes: &[u8]) -> Result<Document, Error> {
+        Document::parse(bytes).map_err(|malformed| Error::BadFile {
             path: file.to_owned(),
             malformed,
             snapshots: snapshot::directory_of(file),
-        })?;
-        let stamp = Stamp { version: document.version(), hash: audit::hash(&bytes) };
-        Ok(Loaded { document, stamp, bytes: Some(bytes) })
+        })
+    }
+
+    /// Makes the change, and the bytes of the version after the one that was read. None: there is nothing to write.
+    ///
+    /// # Errors
+    /// Those of the change; [`Error::BadFile`], [`Error::VersionExhausted`].
+    pub(crate) fn prepare(
+        &self,
+        file: &Path,
+        loaded: &Loaded,
+        note: Option<&[u8]>,
+        change: &mut dyn Change,
+    ) -> Result<Option<Next>, Error> {
+        let stamp = |version| Stamp { version, hash: audit::hex(loaded.hash) };
+        // The file is as we wrote it last, so what it says need not be read to add something.
+        if let Some((bytes, meta)) = &loaded.found
+            && let Some(tasks) = change.appends()
+            && let Some(layout) = note.and_then(|note| Note::layout_of(note, &self.storage.process().boot, meta, loaded.hash))
+            && let Some((bytes, layout)) = splice::append(bytes, &layout, tasks)
+        {
+            let ids = tasks.iter().map(|task| task.id().to_owned()).collect();
+            let next = Next { read: stamp(layout.version - 1), bytes, layout, op: "push", ids };
+            change.appended();
+            return Ok(Some(next));
+        }
+        let mut document = match loaded.bytes() {
+            Some(bytes) => self.parse(file, bytes)?,
+            None => Document::empty(),
+        };
+        let read = stamp(document.version());
+        let Verdict::Write { op, ids } = change.apply(&mut document, &self.moment())? else {
+            return Ok(None);
+        };
+        if !document.advance() {
+            return Err(Error::VersionExhausted { path: file.to_owned() });
+        }
+        let (bytes, layout) = document.write();
+        Ok(Some(Next { read, bytes, layout, op, ids }))
+    }
+
+    /// Writes a version, with a snapshot before and an audit line after.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and the queue is as before (in place: perhaps damaged); [`Error::NotDurable`], and it holds the
+    /// new version.
+    pub(crate) fn commit(
+        &self,
+        file: &Path,
+        loaded: &Loaded,
+        next: Next,
+        guard: &mut dyn Guard,
+        publishing: Publishing,
+    ) -> Result<(), Error> {
+        if next.bytes.len() as u64 > self.settings.max_bytes {
+            // What would be written now could not be read again.
+            return Err(Error::TooLarge { path: file.to_owned(), limit: self.settings.max_bytes });
+        }
+        // An exchange needs something to exchange with.
+        let publishing = match (publishing, loaded.meta()) {
+            (Publishing::Exchange, None) => Publishing::Rename,
+            (publishing, _) => publishing,
+        };
+        self.snapshot(file, loaded, next.read.version, publishing)?;
+        let (meta, durable) = match publishing {
+            Publishing::Rename => self.replace(file, &next.bytes, loaded.meta())?,
+            Publishing::InPlace => self.overwrite(file, &next.bytes)?,
+            Publishing::Exchange => self.exchange(file, &next.bytes, loaded.meta(), next.read.version)?,
+        };
+        let hash = audit::checksum(&next.bytes);
+        if let Some(meta) = meta {
+            let note = Note::new(&self.storage.process().boot, &meta, hash, next.layout);
+            guard.keep_note(&note.to_line());
+        }
+        let wrote = Stamp { version: next.layout.version, hash: audit::hex(hash) };
+        self.audit(file, next.op, &next.ids, &next.read, &wrote);
+        durable
     }
 
     /// Keeps the version that was read, if there was a file and snapshots are on.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: without a copy nothing is written.
-    pub fn snapshot(&self, file: &Path, loaded: &Loaded, publishing: Publishing) -> Result<(), Error> {
-        match &loaded.bytes {
-            Some(bytes) if self.settings.snapshots > 0 => snapshot::before_write(
-                self.storage,
-                file,
-                bytes,
-                loaded.stamp.version,
-                publishing,
-                self.settings.snapshots,
-            ),
+    fn snapshot(&self, file: &Path, loaded: &Loaded, version: u64, publishing: Publishing) -> Result<(), Error> {
+        match loaded.bytes() {
+            Some(bytes) if self.settings.snapshots > 0 => {
+                snapshot::before_write(self.storage, file, bytes, version, publishing, self.settings.snapshots)
+            }
             _ => Ok(()),
         }
     }
 
-    /// Commits by a new file that is renamed over the old one.
-    ///
-    /// # Errors
-    /// [`Error::Io`], and the queue is as before; [`Error::NotDurable`], and it holds the new version.
-    pub fn replace(&self, file: &Path, bytes: &[u8]) -> Result<(), Error> {
-        let (temporary, mut handle) = self.create_temporary(file)?;
+    /// Commits by a new file that is renamed over the old one. What the file is then, and whether the name is durable.
+    fn replace(&self, file: &Path, bytes: &[u8], like: Option<&Meta>) -> Result<Published, Error> {
+        let (temporary, mut handle) = self.create_temporary(file, like)?;
         let mut publish = || {
             self.storage.write(&mut handle, bytes)?;
             if self.settings.durability != Durability::None {
@@ -178,14 +373,11 @@ impl<'a, S: Storage> Access<'a, S> {
             let _ = self.storage.remove_file(&temporary);
             return Err(Error::io("write the new version", file, error));
         }
-        self.sync_directory(file)
+        Ok((self.storage.meta_of(&handle).ok(), self.sync_directory(file)))
     }
 
     /// Commits in place: empties the file, then writes it.
-    ///
-    /// # Errors
-    /// [`Error::Io`], and the file may be empty or cut off; [`Error::NotDurable`].
-    pub fn overwrite(&self, file: &Path, bytes: &[u8]) -> Result<(), Error> {
+    fn overwrite(&self, file: &Path, bytes: &[u8]) -> Result<Published, Error> {
         let mut handle = self
             .storage
             .open_truncated(file)
@@ -194,18 +386,57 @@ impl<'a, S: Storage> Access<'a, S> {
         if self.settings.durability != Durability::None {
             self.storage.sync(&mut handle).map_err(|source| Error::NotDurable { path: file.to_owned(), source })?;
         }
-        self.sync_directory(file)
+        Ok((None, self.sync_directory(file)))
+    }
+
+    /// Commits by writing the spare file and letting it and the queue file change places.
+    ///
+    /// With snapshots the displaced file becomes the snapshot, so that its inode is never written again, and the next
+    /// spare is a new file.
+    fn exchange(&self, file: &Path, bytes: &[u8], like: Option<&Meta>, version: u64) -> Result<Published, Error> {
+        let spare = beside(file, ".spare");
+        let failed = |error| Error::io("write the new version", file, error);
+        let mut handle = self.storage.open_spare(&spare, like).map_err(failed)?;
+        let mut publish = || {
+            let before = self.storage.meta_of(&handle)?.size;
+            self.storage.write(&mut handle, bytes)?;
+            if before > bytes.len() as u64 {
+                self.storage.cut(&mut handle, bytes.len() as u64)?;
+            }
+            if self.settings.durability != Durability::None {
+                self.storage.sync(&mut handle)?;
+            }
+            self.storage.exchange(&spare, file)
+        };
+        if let Err(error) = publish() {
+            // Half a version in the spare: a failed sync must not be repeated on it either.
+            let _ = self.storage.remove_file(&spare);
+            return Err(failed(error));
+        }
+        let meta = self.storage.meta_of(&handle).ok();
+        // Before the displaced file is written again, the name of the new one has to be on the disk: this sync is it.
+        let durable = self.sync_directory(file);
+        if durable.is_err() {
+            // So it must not be.
+            let _ = self.storage.remove_file(&spare);
+        } else if self.settings.snapshots > 0 {
+            snapshot::keep_displaced(self.storage, file, &spare, version)
+                .unwrap_or_else(|error| self.warn(error));
+        }
+        Ok((meta, durable))
     }
 
     /// Records the commit, if audit lines are on. Too late to fail: trouble becomes a warning, and the next writer
     /// finds the file ahead of the last line.
-    pub fn audit(&self, file: &Path, op: &'static str, ids: &[String], read: &Stamp, wrote: &Stamp) {
+    fn audit(&self, file: &Path, op: &'static str, ids: &[String], read: &Stamp, wrote: &Stamp) {
         if !self.settings.audit {
             return;
         }
         let commit = Commit { file, op, ids, read, wrote };
-        if let Err(error) = audit::record(self.storage, &commit) {
-            self.warnings.borrow_mut().push(error);
+        match audit::record(self.storage, &commit) {
+            Ok(audit::Before::Ours) => {}
+            Ok(audit::Before::Foreign) => self.warn(Error::Foreign { path: file.to_owned(), version: read.version }),
+            Err(error) => self.warn(error),
         }
     }
 
@@ -224,11 +455,12 @@ impl<'a, S: Storage> Access<'a, S> {
         }
     }
 
-    fn create_temporary(&self, file: &Path) -> Result<(PathBuf, S::File), Error> {
+    /// Creates a file beside `file` under a name that nobody else uses.
+    pub(crate) fn create_temporary(&self, file: &Path, like: Option<&Meta>) -> Result<(PathBuf, S::File), Error> {
         let pid = self.storage.process().pid;
         loop {
             let path = beside(file, &format!(".{pid}-{}.tmp", self.storage.serial()));
-            match self.storage.create_new(&path) {
+            match self.storage.create_new(&path, like) {
                 Ok(handle) => return Ok((path, handle)),
                 // Left by a process of this pid that was killed.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -248,6 +480,9 @@ impl<'a, S: Storage> Access<'a, S> {
     }
 }
 
+/// What the published file is, if that is known, and whether its name is durable.
+type Published = (Option<Meta>, Result<(), Error>);
+
 /// What to report when a file that belongs to the queue could not be created at `path`.
 pub(crate) fn cannot_create(
     queue: &Path,
@@ -262,9 +497,4 @@ pub(crate) fn cannot_create(
         (io::ErrorKind::NotFound, IfMissing::Create) => Error::NoDirectory { path: directory_of(path).to_owned() },
         _ => Error::io(action, path, error),
     }
-}
-
-/// The files of a queue that is one file.
-pub(crate) fn single_file(queue: &Path) -> Vec<PathBuf> {
-    vec![queue.to_owned()]
 }

@@ -64,7 +64,7 @@ impl World {
 
 #[test]
 fn a_task_goes_through_the_queue() {
-    for strategy in ["naive", "flock", "sharded"] {
+    for strategy in queue_core::strategy::NAMES {
         let world = World::new();
         let queue = |arguments: &[&str]| world.queue(&[&["--strategy", strategy], arguments].concat());
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 use queue_core::audit::Entry;
 use queue_core::strategy::sharded::file_name;
-use queue_core::{Claim, Document, Error, Queue, Settings, Task};
+use queue_core::{Claim, Document, Error, Hold, Queue, Settings, Task};
 use serde_json::value::RawValue;
 use support::ops::{Kind, task};
 use support::storage::{Alone, Model};
@@ -95,7 +95,7 @@ proptest! {
 
     #[test]
     fn a_file_that_is_refused_is_left_alone(kind in prop::sample::select(vec![Kind::Naive, Kind::Flock]), file in any_file()) {
-        let gate = Alone::new(World::with(&[("queue.json", &file)]));
+        let gate = Alone::new(kind.world(&[("queue.json", &file)]));
         let queue = Queue::open(Model::new(gate.clone(), 7), kind.path(), kind.strategy(), Settings::default());
         let results = [
             queue.list(None).map(drop),
@@ -118,7 +118,7 @@ proptest! {
                 }
                 let world = gate.world();
                 prop_assert_eq!(world.file("queue.json").unwrap(), &file[..]);
-                let others: Vec<_> = world.files().map(|(path, _)| path.to_owned()).filter(|path| !path.ends_with("queue.json") && !path.ends_with(".queue.json.lock")).collect();
+                let others: Vec<_> = world.files().map(|(path, _)| path.to_owned()).filter(|path| !path.ends_with("queue.json") && !path.ends_with(".queue.json.lock") && !path.ends_with("queue.json.strategy")).collect();
                 prop_assert!(others.is_empty(), "{others:?}");
             }
         }
@@ -135,9 +135,10 @@ proptest! {
     fn operations_leave_what_is_not_ours(text in any_queue()) {
         prop_assume!(Document::parse(text.as_bytes()).is_ok_and(|document| document.version() > 0));
         let gate = Alone::new(World::with(&[("queue.json", text.as_bytes())]));
-        let queue = Queue::open(Model::new(gate.clone(), 7), "queue.json", Kind::Flock.strategy(), Settings::default());
+        let settings = Settings { done_keep: 0, ..Settings::default() };
+        let queue = Queue::open(Model::new(gate.clone(), 7), "queue.json", Kind::Flock.strategy(), settings);
         queue.push(&task("new", "a")).unwrap();
-        queue.complete("new", None, None).unwrap();
+        queue.complete("new", None, &Hold::Any).unwrap();
         let version = Document::parse(text.as_bytes()).unwrap().version();
         let expected = text.replace(&format!("\"version\": {version}, \"tasks\""), &format!("\"version\": {}, \"tasks\"", version + 2));
         let world = gate.world();

@@ -9,7 +9,6 @@ use support::judge::{Verdict, judge};
 use support::ops::{Kind, Op, Outcome, apply, document};
 use support::storage::Model;
 use support::turnstile::{Run, Turnstile, run};
-use support::world::World;
 
 /// Only what the operations themselves need.
 fn bare() -> Settings {
@@ -19,17 +18,17 @@ fn bare() -> Settings {
 /// Runs a process per list of operations, on a queue in which both accounts have one task.
 fn interleave(kind: Kind, settings: &Settings, actors: &[Vec<Op>], schedule: &[u8]) -> (Verdict, Run<Vec<Outcome>>) {
     let (first, second) = (document(3, "a", &["a1"]), document(3, "b", &["b1"]));
-    let world = match kind {
-        Kind::Naive | Kind::Flock => World::with(&[("queue.json", &first)]),
-        Kind::Sharded => World::with(&[("queues/queue_a.json", &first), ("queues/queue_b.json", &second)]),
+    let world = match kind.is_sharded() {
+        false => kind.world(&[("queue.json", &first)]),
+        true => kind.world(&[("queues/queue_a.json", &first), ("queues/queue_b.json", &second)]),
     };
-    let initial: &[&str] = if kind == Kind::Sharded { &["a1", "b1"] } else { &["a1"] };
+    let initial: &[&str] = if kind.is_sharded() { &["a1", "b1"] } else { &["a1"] };
     let bodies: Vec<_> = (100..)
         .zip(actors)
         .map(|(pid, ops)| {
             move |gate: Turnstile| {
                 let storage = Model::new(gate, pid);
-                let queue = Queue::open(storage, kind.path(), kind.strategy(), settings.clone());
+                let queue = Queue::open(storage, kind.path(), kind.strategy(), kind.settings(settings.clone()));
                 ops.iter().map(|op| apply(&queue, op)).collect::<Vec<_>>()
             }
         })
@@ -78,12 +77,11 @@ proptest! {
 
     #[test]
     fn locked_strategies_keep_every_task(
-        sharded: bool,
+        kind in prop::sample::select(Kind::SAFE.to_vec()),
         evidence: bool,
         actors in (ops_of(0), ops_of(1), ops_of(2)),
         schedule in schedule(3),
     ) {
-        let kind = if sharded { Kind::Sharded } else { Kind::Flock };
         let settings = if evidence { Settings::default() } else { bare() };
         let (verdict, run) = interleave(kind, &settings, &[actors.0, actors.1, actors.2], &schedule);
         prop_assert!(verdict.is_clean(), "{verdict:?}\n{:?}", run.trace);
@@ -102,10 +100,11 @@ proptest! {
 
     #[test]
     fn audit_lines_of_locked_writers_are_one_chain(
+        kind in prop::sample::select(vec![Kind::Flock, Kind::Fair, Kind::Spare, Kind::LockDir, Kind::Optimistic]),
         actors in (ops_of(0), ops_of(1)),
         schedule in schedule(2),
     ) {
-        let (_, run) = interleave(Kind::Flock, &Settings::default(), &[actors.0, actors.1], &schedule);
+        let (_, run) = interleave(kind, &Settings::default(), &[actors.0, actors.1], &schedule);
         let lines = run.world.file(".queue.json.audit.jsonl").unwrap_or_default();
         let lines: Vec<_> = std::str::from_utf8(lines).unwrap().lines()
             .map(|line| queue_core::audit::Entry::parse(line).expect("a sound line"))
@@ -138,12 +137,13 @@ fn a_losing_interleaving_of_naive_is_found_and_shrunk() {
     println!("schedule {minimal:?}: {:?}", run.trace);
     assert!(lost);
     // One actor has read; the other comes in between, once, and does all it has to do.
-    assert_eq!(minimal, [0, 0, 1]);
+    assert_eq!(minimal, [0, 0, 0, 0, 1]);
     let order: Vec<_> = run.trace.iter().map(|&(actor, _)| actor).collect();
-    assert_eq!(order, [0, 0, 1, 1, 1, 1, 0, 0]);
+    assert_eq!(order, [0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0]);
     let steps: Vec<_> = run.trace.iter().map(|&(_, step)| step).collect();
-    let whole = ["open", "read", "truncate", "write"];
-    assert_eq!(steps, [&whole[..2], &whole[..], &whole[2..]].concat());
+    // First the record of the strategy, then the queue.
+    let whole = ["open", "read", "open", "read", "truncate", "write"];
+    assert_eq!(steps, [&whole[..4], &whole[..], &whole[4..]].concat());
 }
 
 #[test]
@@ -152,13 +152,13 @@ fn the_incident_in_one_schedule() {
         |then_push: Option<&str>| Op::Process { account: "a".into(), then_push: then_push.map(str::to_owned) };
     // B reads; A reads, executes, adds t2 and writes; B, which has executed too, writes its old copy.
     let actors = [vec![process(None)], vec![process(Some("t2"))]];
-    let (verdict, _) = interleave(Kind::Naive, &bare(), &actors, &[0, 0, 1]);
+    let (verdict, _) = interleave(Kind::Naive, &bare(), &actors, &[0, 0, 0, 0, 1]);
     let Verdict::Silent(fate) = verdict else {
         panic!("nobody saw an error: {verdict:?}");
     };
     assert_eq!(fate.duplicated, ["a1"]);
     assert_eq!(fate.lost, ["t2"]);
     // Under a lock the same schedule does no harm.
-    let (verdict, run) = interleave(Kind::Flock, &bare(), &actors, &[0, 0, 1]);
+    let (verdict, run) = interleave(Kind::Flock, &bare(), &actors, &[0, 0, 0, 0, 1]);
     assert!(verdict.is_clean(), "{verdict:?}\n{:?}", run.trace);
 }

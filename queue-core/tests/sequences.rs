@@ -44,20 +44,36 @@ fn comparable<'a>(files: impl Iterator<Item = (&'a Path, Vec<u8>)>) -> Files {
             let plain = |line| {
                 let entry = Entry::parse(line).expect("a sound line");
                 format!(
-                    "{} {}->{} {}->{} {:?}\n",
-                    entry.op, entry.read, entry.wrote, entry.read_hash, entry.wrote_hash, entry.ids
+                    "{} {}->{} {:?}\n",
+                    // The hashes are of bytes with times in them.
+                    entry.op, entry.read, entry.wrote, entry.ids
                 )
             };
             content = content.lines().map(plain).collect();
+        }
+        if name.ends_with(".lock") {
+            // The note names inodes and times.
+            content = (if content.is_empty() { "empty" } else { "note" }).to_owned();
+        } else if !name.ends_with(".audit.jsonl") {
+            content = times_out(&content);
         }
         assert!(comparable.insert(name, content).is_none(), "two of one name");
     }
     comparable
 }
 
+/// The ring of completed ids says when, and a claim of the writer's by which request.
+fn times_out(content: &str) -> String {
+    ["\"at\":\"", "\"request\":\""].into_iter().fold(content.to_owned(), |content, key| {
+        let mut parts = content.split(key);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |out, part| out + key + "\"" + part.split_once('"').map_or("", |(_, rest)| rest))
+    })
+}
+
 fn on_model(kind: Kind, settings: Settings, ops: &[Op]) -> (Vec<Outcome>, Files) {
     let gate = Alone::new(World::default());
-    let queue = Queue::open(Model::new(gate.clone(), 7), kind.path(), kind.strategy(), settings);
+    let queue = Queue::open(Model::new(gate.clone(), 7), kind.path(), kind.strategy(), kind.settings(settings));
     let outcomes = ops.iter().map(|op| apply(&queue, op)).collect();
     assert!(queue.take_warnings().is_empty());
     let world = gate.world();
@@ -67,7 +83,7 @@ fn on_model(kind: Kind, settings: Settings, ops: &[Op]) -> (Vec<Outcome>, Files)
 
 fn on_disk(kind: Kind, settings: Settings, ops: &[Op]) -> (Vec<Outcome>, Files) {
     let directory = tempfile::tempdir().unwrap();
-    let queue = Queue::open(Disk, directory.path().join(kind.path()), kind.strategy(), settings);
+    let queue = Queue::open(Disk, directory.path().join(kind.path()), kind.strategy(), kind.settings(settings));
     let outcomes = ops.iter().map(|op| apply(&queue, op)).collect();
     assert!(queue.take_warnings().is_empty());
     let mut paths = Vec::new();
@@ -114,15 +130,5 @@ proptest! {
         prop_assert_eq!(snapshots, version - 1);
         let lines = files[".queue.json.audit.jsonl"].lines().count() as u64;
         prop_assert_eq!(lines, version);
-    }
-
-    #[test]
-    fn snapshots_are_kept_up_to_the_number_given(kind in any_kind(), keep in 1..10_u64, ops in sequence()) {
-        let (_, files) = on_model(kind, settings(keep), &ops);
-        let mut count = BTreeMap::<_, u64>::new();
-        for (directory, _) in files.keys().filter_map(|name| name.rsplit_once(".snapshots/")) {
-            *count.entry(directory).or_default() += 1;
-        }
-        prop_assert!(count.values().all(|&count| count <= keep + keep / 8), "{count:?}");
     }
 }

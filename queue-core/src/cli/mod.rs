@@ -11,12 +11,16 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::error::Error;
-use crate::queue::{Claim, Push, Queue};
+use crate::operation::Push;
+use crate::queue::{Claim, Queue};
 use crate::storage::{Disk, Storage};
-use crate::task::Task;
+use crate::task::{State, Task};
 
 mod args;
+mod doctor;
 mod report;
+mod revise;
+mod serve;
 mod work;
 
 use args::{Args, Command, Common};
@@ -41,7 +45,7 @@ impl From<&Error> for Exit {
     fn from(error: &Error) -> Self {
         match error {
             Error::UnknownId { .. } => Exit::Nothing,
-            Error::LockTimeout { .. } => Exit::LockTimeout,
+            Error::LockTimeout { .. } | Error::LockOwned { .. } | Error::Owned { .. } | Error::NoAnswer { .. } => Exit::LockTimeout,
             Error::LeaseLost { .. } => Exit::LeaseLost,
             _ => Exit::Usage,
         }
@@ -60,13 +64,23 @@ pub fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<Exit, Error> {
     let common = &args.common;
-    let queue = common.open();
     let worker = common.worker();
     match &args.command {
+        Command::Update { path, command } => {
+            let queue = common.open_at(Some(path.clone()))?;
+            return revise::update(&queue, common, command);
+        }
+        Command::Serve { idle } => return serve::run(common, *idle),
+        Command::Migrate { to } => return serve::migrate(common, *to),
+        Command::Doctor => return doctor::run(common),
+        _ => {}
+    }
+    let queue = common.open()?;
+    match &args.command {
         Command::Push(push) => {
-            let task = push.task(&queue)?;
-            let pushed = operation(&queue, common, |queue| queue.push(&task))?;
-            report::pushed(&task, pushed)?;
+            let tasks = push.tasks(&queue)?;
+            let pushed = operation(&queue, common, |queue| queue.push_all(&tasks))?;
+            tasks.iter().zip(&pushed).try_for_each(|(task, pushed)| report::pushed(task, pushed))?;
             Ok(Exit::Done)
         }
         Command::Claim { account } => {
@@ -77,24 +91,45 @@ fn run(args: &Args) -> Result<Exit, Error> {
             }
         }
         Command::Complete(which) => {
-            let done = |queue: &Queue<Disk>| queue.complete(&which.id, which.account.as_deref(), which.attempt);
-            let task = operation(&queue, common, done)?;
-            report::task("complete", "completed", &task, false)?;
-            Ok(Exit::Done)
+            let (id, account, hold) = (which.id(), which.account.as_deref(), which.hold(common));
+            let task = operation(&queue, common, |queue| queue.complete(id, account, &hold))?;
+            report::task("complete", "completed", &task, false).map(|()| Exit::Done)
+        }
+        Command::Extend(which) => {
+            let (id, account, hold) = (which.id(), which.account.as_deref(), which.hold(common));
+            let task = operation(&queue, common, |queue| queue.extend(id, account, &hold, common.lease))?;
+            report::task("extend", "extended", &task, true).map(|()| Exit::Done)
         }
         Command::Release(which) => {
-            let done = |queue: &Queue<Disk>| queue.release(&which.id, which.account.as_deref(), which.attempt);
-            let task = operation(&queue, common, done)?;
-            report::task("release", "released", &task, false)?;
-            Ok(Exit::Done)
+            let (id, account, hold) = (which.id(), which.account.as_deref(), which.hold(common));
+            let task = operation(&queue, common, |queue| queue.release(id, account, &hold))?;
+            report::task("release", released(&task), &task, false).map(|()| Exit::Done)
         }
-        Command::List { account } => {
-            let tasks = operation(&queue, common, |queue| queue.list(account.as_deref()))?;
-            report::list(&tasks)?;
-            Ok(Exit::Done)
+        Command::Revive(which) => {
+            let (id, account) = (which.id(), which.account.as_deref());
+            let task = operation(&queue, common, |queue| queue.revive(id, account))?;
+            report::task("revive", "revived", &task, false).map(|()| Exit::Done)
         }
+        Command::Move { id, account, to } => {
+            let task = operation(&queue, common, |queue| queue.relocate(id, account, to))?;
+            report::task("move", "moved", &task, false).map(|()| Exit::Done)
+        }
+        Command::List { account, state } => {
+            let mut tasks = operation(&queue, common, |queue| queue.list(account.as_deref()))?;
+            tasks.retain(|task| state.as_ref().is_none_or(|state| state == task.state().as_str()));
+            report::list(&tasks).map(|()| Exit::Done)
+        }
+        Command::Edit => revise::edit(&queue, common),
         Command::Work(work) => work::run(&queue, common, work),
+        Command::Update { .. } | Command::Serve { .. } | Command::Migrate { .. } | Command::Doctor => {
+            unreachable!("done above")
+        }
     }
+}
+
+/// What became of a task that was released.
+fn released(task: &Task) -> &'static str {
+    if *task.state() == State::Dead { "dead" } else { "released" }
 }
 
 /// Carries out one operation: warnings are reported, and its end is marked for the harness.
@@ -117,7 +152,7 @@ fn operation<T>(
 /// Pushes a task as an operation of its own, and reports it.
 fn push_and_report(queue: &Queue<Disk>, common: &Common, task: &Task) -> Result<Push, Error> {
     let pushed = operation(queue, common, |queue| queue.push(task))?;
-    report::pushed(task, pushed)?;
+    report::pushed(task, &pushed)?;
     Ok(pushed)
 }
 

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::cli::Exit;
 use crate::error::Error;
-use crate::queue::Push;
+use crate::operation::Push;
 use crate::task::Task;
 
 /// A line about one task.
@@ -22,6 +22,10 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     exit: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<&'a RawValue>,
@@ -29,7 +33,7 @@ struct Line<'a> {
 
 impl<'a> Line<'a> {
     fn new(op: &'a str, outcome: &'a str) -> Self {
-        Line { op, outcome, id: None, account: None, attempt: None, exit: None, task: None }
+        Line { op, outcome, id: None, account: None, attempt: None, token: None, state: None, exit: None, task: None }
     }
 
     fn about(op: &'a str, outcome: &'a str, task: &'a Task) -> Self {
@@ -38,12 +42,11 @@ impl<'a> Line<'a> {
 }
 
 /// A push, and whether it changed anything.
-pub(super) fn pushed(task: &Task, pushed: Push) -> Result<(), Error> {
-    let outcome = match pushed {
-        Push::Added => "pushed",
-        Push::Present => "present",
-    };
-    print(&Line::about("push", outcome, task))
+pub(super) fn pushed(task: &Task, pushed: &Push) -> Result<(), Error> {
+    match pushed {
+        Push::Added => print(&Line::about("push", "pushed", task)),
+        Push::Present(state) => print(&Line { state: Some(state), ..Line::about("push", "present", task) }),
+    }
 }
 
 /// An operation on a task that somebody holds or held; `whole` adds the task itself.
@@ -51,6 +54,7 @@ pub(super) fn task(op: &str, outcome: &str, task: &Task, whole: bool) -> Result<
     let text = one_line(task.text());
     print(&Line {
         attempt: Some(task.attempts()),
+        token: whole.then(|| task.token().to_string()),
         task: if whole { serde_json::from_str(&text).ok() } else { None },
         ..Line::about(op, outcome, task)
     })
@@ -59,6 +63,16 @@ pub(super) fn task(op: &str, outcome: &str, task: &Task, whole: bool) -> Result<
 /// What became of a task that was worked on, and how its command ended.
 pub(super) fn worked(outcome: &str, task: &Task, exit: Option<i32>) -> Result<(), Error> {
     print(&Line { attempt: Some(task.attempts()), exit, ..Line::about("work", outcome, task) })
+}
+
+/// An operation on the queue as a whole.
+pub(super) fn whole(op: &str, outcome: &str) -> Result<(), Error> {
+    print(&Line::new(op, outcome))
+}
+
+/// Any object.
+pub(super) fn object(object: &serde_json::Value) -> Result<(), Error> {
+    write(format!("{object}\n").as_bytes())
 }
 
 /// There is nothing to claim.

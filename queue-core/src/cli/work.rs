@@ -10,6 +10,7 @@ use super::args::{Common, WorkArgs};
 use super::{Exit, operation, push_and_report, report};
 use crate::error::Error;
 use crate::json::quoted;
+use crate::operation::Hold;
 use crate::queue::{Claim, Queue, Work};
 use crate::storage::{Disk, Storage};
 use crate::task::{DEFAULT_ACCOUNT, Task};
@@ -40,6 +41,11 @@ pub(super) fn run(queue: &Queue<Disk>, common: &Common, args: &WorkArgs) -> Resu
     if args.command.is_empty() && args.done.is_none() && args.think.is_none() {
         return Err(Error::Usage("nothing to do for a task: give a command after `--`, or --done, or --think".into()));
     }
+    // Until the end, whichever it is.
+    let _owner = match args.own {
+        true => Some(queue.own(args.account.as_deref().unwrap_or(DEFAULT_ACCOUNT), &worker.name)?),
+        false => None,
+    };
     if args.in_memory { worker.in_memory() } else { worker.claim_and_complete() }
 }
 
@@ -56,23 +62,23 @@ impl Worker<'_> {
             worked = true;
             let id = task.id();
             let account = Some(task.account());
-            let attempt = Some(task.attempts());
+            let hold = Hold::Attempt(task.attempts());
             match self.execute(&task) {
                 Ok(Ended::Well) => {
                     let next = self.follow_up(task.account())?;
                     operation(self.queue, self.common, |queue| {
-                        queue.complete_and_push(id, account, attempt, next.as_ref())
+                        queue.complete_and_push(id, account, &hold, next.as_ref())
                     })?;
                     report::worked("completed", &task, None)?;
                 }
                 Ok(Ended::Badly(exit)) => {
-                    operation(self.queue, self.common, |queue| queue.release(id, account, attempt))?;
-                    report::worked("released", &task, exit)?;
+                    let left = operation(self.queue, self.common, |queue| queue.release(id, account, &hold))?;
+                    report::worked(super::released(&left), &task, exit)?;
                     released.push(id.to_owned());
                 }
                 Err(error) => {
                     // The work's own error is the one to report, whether or not the task could be put back.
-                    let _ = operation(self.queue, self.common, |queue| queue.release(id, account, attempt));
+                    let _ = operation(self.queue, self.common, |queue| queue.release(id, account, &hold));
                     return Err(error);
                 }
             }
@@ -114,7 +120,8 @@ impl Worker<'_> {
     }
 
     fn claim<'a>(&'a self, except: &'a [String]) -> Claim<'a> {
-        Claim { worker: &self.name, account: self.args.account.as_deref(), lease: self.common.lease, except }
+        let own = self.args.own.then_some(DEFAULT_ACCOUNT);
+        Claim { worker: &self.name, account: self.args.account.as_deref().or(own), lease: self.common.lease, except }
     }
 
     fn follow_up(&self, account: &str) -> Result<Option<Task>, Error> {

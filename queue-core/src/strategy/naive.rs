@@ -7,46 +7,46 @@
 //!
 //! It is here to be found out. Do not use it for more than one process.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{Change, IfMissing, Strategy, Verdict};
+use super::{Guard, IfMissing, Strategy, record};
 use crate::error::Error;
 use crate::snapshot::Publishing;
 use crate::storage::Storage;
-use crate::transaction::{Access, single_file};
+use crate::transaction::{Access, Change, locked};
 
 /// In-place read-modify-write without a lock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Naive;
+
+/// Keeps nobody out.
+struct Open;
+
+impl Guard for Open {}
 
 impl<S: Storage> Strategy<S> for Naive {
     fn name(&self) -> &'static str {
         "naive"
     }
 
-    fn file_for(&self, queue: &Path, _account: &str) -> Result<PathBuf, Error> {
-        Ok(queue.to_owned())
+    fn enter<'a>(
+        &'a self,
+        access: &Access<'a, S>,
+        file: &Path,
+        if_missing: IfMissing,
+    ) -> Result<Box<dyn Guard + 'a>, Error> {
+        record::claim(access, file, if_missing, "naive")?;
+        Ok(Box::new(Open))
     }
 
-    fn files(&self, _storage: &S, queue: &Path) -> Result<Vec<PathBuf>, Error> {
-        Ok(single_file(queue))
-    }
-
-    fn update(
+    fn update_once(
         &self,
         access: &Access<'_, S>,
         file: &Path,
         if_missing: IfMissing,
-        change: &mut Change<'_>,
+        change: &mut dyn Change,
     ) -> Result<(), Error> {
-        let mut loaded = access.load(file, if_missing)?;
-        let Verdict::Write { op, ids } = change(&mut loaded.document)? else {
-            return Ok(());
-        };
-        let next = loaded.next_version(file)?;
-        access.snapshot(file, &loaded, Publishing::InPlace)?;
-        access.overwrite(file, &next.bytes)?;
-        access.audit(file, op, &ids, &loaded.stamp, &next.stamp);
-        Ok(())
+        let mut open = Strategy::<S>::enter(self, access, file, if_missing)?;
+        locked(access, file, if_missing, &mut *open, Publishing::InPlace, change)
     }
 }

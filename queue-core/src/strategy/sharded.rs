@@ -2,29 +2,64 @@
 //!
 //! Processes that work for different accounts never wait for each other, files stay small, and a snapshot holds one
 //! account's tasks. The queue is a *directory*; the tasks of account `a` are in `queue_a.json` there, written by the
-//! strategy below ([`Flock`]) as if it were a queue of its own.
+//! strategy below (any other one; [`Flock`] by default) as if it were a queue of its own.
+//!
+//! A task is identified by its account and its id: two accounts may use the same id. A task that lies in another file than
+//! its account's is passed over and reported.
 //!
 //! Reading over several accounts is no snapshot of the whole queue: each file is read at its own moment.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Change, Flock, IfMissing, Strategy};
+use super::{Flock, Guard, IfMissing, Strategy};
+use crate::document::Document;
 use crate::error::Error;
+use crate::operation::{Operation, Reply};
 use crate::storage::Storage;
-use crate::transaction::Access;
+use crate::transaction::{Access, Change};
 
 /// The longest encoded account, in bytes: file systems take names of 255, and companions of the file have longer names
 /// than itself.
 const MAX_ENCODED: usize = 180;
 
 /// A file per account, over another strategy.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Sharded<I = Flock> {
-    inner: I,
+pub struct Sharded<S: Storage> {
+    inner: Box<dyn Strategy<S>>,
 }
 
-impl<S: Storage, I: Strategy<S>> Strategy<S> for Sharded<I> {
+impl<S: Storage> std::fmt::Debug for Sharded<S> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Sharded").field(&self.inner).finish()
+    }
+}
+
+impl<S: Storage> Sharded<S> {
+    /// A file per account, each as `inner` says.
+    pub fn over(inner: Box<dyn Strategy<S>>) -> Self {
+        Sharded { inner }
+    }
+
+    /// Tries again when the directory is missing: the first push of all. The directory that is to hold it must be there.
+    fn creating<T>(&self, access: &Access<'_, S>, act: &mut dyn FnMut() -> Result<T, Error>) -> Result<T, Error> {
+        match act() {
+            Err(Error::NoDirectory { path }) => {
+                access.create_dir(&path)?;
+                act()
+            }
+            done => done,
+        }
+    }
+}
+
+impl<S: Storage> Default for Sharded<S> {
+    /// Over [`Flock`].
+    fn default() -> Self {
+        Sharded::over(Box::new(Flock::default()))
+    }
+}
+
+impl<S: Storage> Strategy<S> for Sharded<S> {
     fn name(&self) -> &'static str {
         "sharded"
     }
@@ -42,21 +77,51 @@ impl<S: Storage, I: Strategy<S>> Strategy<S> for Sharded<I> {
         Ok(shards.map(|name| queue.join(name)).collect())
     }
 
+    fn is_sharded(&self) -> bool {
+        true
+    }
+
+    fn enter<'a>(
+        &'a self,
+        access: &Access<'a, S>,
+        file: &Path,
+        if_missing: IfMissing,
+    ) -> Result<Box<dyn Guard + 'a>, Error> {
+        self.creating(access, &mut || self.inner.enter(access, file, if_missing))
+    }
+
+    fn update_once(
+        &self,
+        access: &Access<'_, S>,
+        file: &Path,
+        if_missing: IfMissing,
+        change: &mut dyn Change,
+    ) -> Result<(), Error> {
+        self.creating(access, &mut || self.inner.update_once(access, file, if_missing, change))
+    }
+
     fn update(
         &self,
         access: &Access<'_, S>,
         file: &Path,
         if_missing: IfMissing,
-        change: &mut Change<'_>,
+        change: &mut dyn Change,
     ) -> Result<(), Error> {
-        match self.inner.update(access, file, if_missing, change) {
-            // The first push of all. The directory that is to hold the directory must be there already.
-            Err(Error::NoDirectory { path }) => {
-                access.create_dir(&path)?;
-                self.inner.update(access, file, if_missing, change)
-            }
-            done => done,
-        }
+        self.creating(access, &mut || self.inner.update(access, file, if_missing, change))
+    }
+
+    fn operate(
+        &self,
+        access: &Access<'_, S>,
+        file: &Path,
+        if_missing: IfMissing,
+        operation: &Operation,
+    ) -> Result<Reply, Error> {
+        self.creating(access, &mut || self.inner.operate(access, file, if_missing, operation))
+    }
+
+    fn read(&self, access: &Access<'_, S>, file: &Path) -> Result<Document, Error> {
+        self.inner.read(access, file)
     }
 }
 
@@ -86,6 +151,11 @@ pub fn file_name(account: &str) -> Result<String, Error> {
         return refuse("too long for a file name: shorten it (letters other than a-z take three bytes each)");
     }
     Ok(format!("queue_{encoded}.json"))
+}
+
+/// Whether the tasks of an account belong into the shard of this name.
+pub(crate) fn is_home(shard: &str, account: &str) -> bool {
+    file_name(account).is_ok_and(|name| name == shard)
 }
 
 fn is_shard(name: &str) -> bool {

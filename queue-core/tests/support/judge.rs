@@ -72,10 +72,10 @@ pub(crate) fn judge(kind: Kind, initial: &[&str], outcomes: &[Outcome], world: &
 }
 
 /// The ids in the queue's files at the end. None: one of them is no queue.
-fn left(kind: Kind, world: &World) -> Option<Vec<String>> {
-    let of_queue = |path: &str| match kind {
-        Kind::Naive | Kind::Flock => path == kind.path(),
-        Kind::Sharded => path.starts_with("queues/queue_") && path.ends_with(".json"),
+pub(crate) fn left(kind: Kind, world: &World) -> Option<Vec<String>> {
+    let of_queue = |path: &str| match kind.is_sharded() {
+        false => path == kind.path(),
+        true => path.starts_with("queues/queue_") && path.ends_with(".json"),
     };
     let mut ids = Vec::new();
     for (path, bytes) in world.files() {

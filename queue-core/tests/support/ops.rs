@@ -2,35 +2,100 @@
 
 use proptest::prelude::*;
 use queue_core::storage::Storage;
-use queue_core::strategy::Strategy as QueueStrategy;
-use queue_core::{Claim, Error, Flock, Naive, Push, Queue, Sharded, Task, Work};
+use queue_core::strategy::{Options, Strategy as QueueStrategy, by_name};
+use queue_core::{Claim, Durability, Error, Hold, Push, Queue, Settings, Task, Work};
 use serde_json::value::RawValue;
 
-/// A strategy by name, for any storage.
+use super::world::World;
+
+/// A strategy, for any storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Naive,
     Flock,
+    Fair,
+    /// `flock` with a spare file.
+    Spare,
+    LockDir,
+    Optimistic,
+    /// Without sockets, as in the model, each client writes for itself.
+    Writer,
     Sharded,
+    ShardedLockDir,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 3] = [Kind::Naive, Kind::Flock, Kind::Sharded];
+    pub(crate) const ALL: [Kind; 9] = [
+        Kind::Naive,
+        Kind::Flock,
+        Kind::Fair,
+        Kind::Spare,
+        Kind::LockDir,
+        Kind::Optimistic,
+        Kind::Writer,
+        Kind::Sharded,
+        Kind::ShardedLockDir,
+    ];
 
-    pub(crate) fn strategy<S: Storage>(self) -> Box<dyn QueueStrategy<S>> {
-        match self {
-            Kind::Naive => Box::new(Naive),
-            Kind::Flock => Box::new(Flock),
-            Kind::Sharded => Box::new(<Sharded>::default()),
-        }
+    /// Those that keep competing processes apart.
+    pub(crate) const SAFE: [Kind; 8] = [
+        Kind::Flock,
+        Kind::Fair,
+        Kind::Spare,
+        Kind::LockDir,
+        Kind::Optimistic,
+        Kind::Writer,
+        Kind::Sharded,
+        Kind::ShardedLockDir,
+    ];
+
+    pub(crate) fn strategy<S: Storage + 'static>(self) -> Box<dyn QueueStrategy<S>> {
+        let (name, over) = match self {
+            Kind::Naive => ("naive", None),
+            Kind::Flock | Kind::Fair | Kind::Spare => ("flock", None),
+            Kind::LockDir => ("lock-dir", None),
+            Kind::Optimistic => ("optimistic", None),
+            Kind::Writer => ("writer", None),
+            Kind::Sharded => ("sharded", None),
+            Kind::ShardedLockDir => ("sharded", Some("lock-dir".to_owned())),
+        };
+        by_name(name, &Options { over, fair: self == Kind::Fair, ..Options::default() }).expect("a strategy")
+    }
+
+    pub(crate) fn is_sharded(self) -> bool {
+        matches!(self, Kind::Sharded | Kind::ShardedLockDir)
+    }
+
+    /// The settings as this kind needs them.
+    pub(crate) fn settings(self, settings: Settings) -> Settings {
+        let durability = match (self, settings.durability) {
+            // The two do not go together.
+            (Kind::Spare, Durability::Data) => Durability::Full,
+            (_, durability) => durability,
+        };
+        Settings { spare: self == Kind::Spare, durability, ..settings }
     }
 
     /// The queue's place in the modelled world.
     pub(crate) fn path(self) -> &'static str {
-        match self {
-            Kind::Naive | Kind::Flock => "queue.json",
-            Kind::Sharded => "queues",
-        }
+        if self.is_sharded() { "queues" } else { "queue.json" }
+    }
+
+    /// The file of account `a`.
+    pub(crate) fn file(self) -> &'static str {
+        if self.is_sharded() { "queues/queue_a.json" } else { "queue.json" }
+    }
+
+    /// A world with these files, in which the queue is used with this strategy already.
+    pub(crate) fn world(self, files: &[(&str, &[u8])]) -> World {
+        let used: Option<&[u8]> = match self {
+            Kind::Naive => Some(b"naive\n"),
+            Kind::LockDir | Kind::ShardedLockDir => Some(b"lock-dir\n"),
+            _ => None,
+        };
+        let records: Vec<_> = files.iter().map(|(path, _)| format!("{path}.strategy")).collect();
+        let records = records.iter().filter_map(|path| Some((&**path, used?)));
+        World::with(&files.iter().copied().chain(records).collect::<Vec<_>>())
     }
 }
 
@@ -121,10 +186,10 @@ fn try_apply<S: Storage>(queue: &Queue<S>, op: &Op) -> Result<Outcome, Error> {
             Outcome::Claimed(claimed.map(|task| (task.id().to_owned(), task.attempts())))
         }
         Op::Complete { id, account, attempt } => {
-            Outcome::Completed(queue.complete(id, Some(account), *attempt)?.id().to_owned())
+            Outcome::Completed(queue.complete(id, Some(account), &hold(*attempt))?.id().to_owned())
         }
         Op::Release { id, account, attempt } => {
-            Outcome::Released(queue.release(id, Some(account), *attempt)?.id().to_owned())
+            Outcome::Released(queue.release(id, Some(account), &hold(*attempt))?.id().to_owned())
         }
         Op::Process { account, then_push } => {
             let claim = Claim { account: Some(account), ..Claim::by("w") };
@@ -141,6 +206,10 @@ fn try_apply<S: Storage>(queue: &Queue<S>, op: &Op) -> Result<Outcome, Error> {
             Outcome::Listed(tasks.iter().map(seen).collect())
         }
     })
+}
+
+fn hold(attempt: Option<u64>) -> Hold {
+    attempt.map_or(Hold::Any, Hold::Attempt)
 }
 
 /// A task with parameters that no machine number holds.

@@ -10,8 +10,12 @@ struct Entry {
     attempts: u64,
 }
 
-/// One file's tasks.
-type Tasks = Vec<Entry>;
+/// One file's tasks, and the ids of those that were completed.
+#[derive(Debug, Default)]
+struct Tasks {
+    list: Vec<Entry>,
+    done: Vec<String>,
+}
 
 /// A queue as lists in memory: one, or one per account.
 #[derive(Debug)]
@@ -19,11 +23,13 @@ pub(crate) struct Reference {
     kind: Kind,
     /// By account if sharded, else under the empty name; in the order of the names.
     files: std::collections::BTreeMap<String, Tasks>,
+    /// At which file a claim of any account begins.
+    round: usize,
 }
 
 impl Reference {
     pub(crate) fn new(kind: Kind) -> Self {
-        Reference { kind, files: Default::default() }
+        Reference { kind, files: Default::default(), round: 0 }
     }
 
     pub(crate) fn apply(&mut self, op: &Op) -> Outcome {
@@ -39,11 +45,12 @@ impl Reference {
             Op::Claim { account } => Outcome::Claimed(self.claim(account.as_deref())?),
             Op::Complete { id, account, attempt } => {
                 let (tasks, index) = self.held(id, account, *attempt)?;
-                Outcome::Completed(tasks.remove(index).id)
+                tasks.done.push(id.clone());
+                Outcome::Completed(tasks.list.remove(index).id)
             }
             Op::Release { id, account, attempt } => {
                 let (tasks, index) = self.held(id, account, *attempt)?;
-                tasks[index].claimed = false;
+                tasks.list[index].claimed = false;
                 Outcome::Released(id.clone())
             }
             Op::Process { account, then_push } => {
@@ -51,7 +58,8 @@ impl Reference {
                     return Ok(Outcome::Processed { done: None, pushed: None });
                 };
                 let tasks = self.file(account)?;
-                tasks.retain(|task| task.id != done);
+                tasks.list.retain(|task| task.id != done);
+                tasks.done.push(done.clone());
                 if let Some(next) = then_push {
                     add(tasks, next, account);
                 }
@@ -63,7 +71,7 @@ impl Reference {
                     let state = if task.claimed { "claimed" } else { "queued" };
                     (task.id.clone(), state.to_owned(), task.attempts)
                 };
-                Outcome::Listed(self.files.values().flatten().map(seen).collect())
+                Outcome::Listed(self.files.values().flat_map(|tasks| &tasks.list).map(seen).collect())
             }
         })
     }
@@ -73,24 +81,33 @@ impl Reference {
     }
 
     fn claim(&mut self, account: Option<&str>) -> Result<Option<(String, u64)>, Refusal> {
-        let files: Vec<&mut Tasks> = match account {
+        let begin = if account.is_none() { self.round } else { 0 };
+        let mut files: Vec<&mut Tasks> = match account {
             Some(account) => vec![self.file(account)?],
             None if self.files.is_empty() => return Err(Refusal::Missing),
             None => self.files.values_mut().collect(),
         };
-        let fits = |task: &&mut Entry| !task.claimed && account.is_none_or(|account| account == task.account);
-        Ok(files.into_iter().flatten().find(fits).map(|task| {
-            task.claimed = true;
-            task.attempts += 1;
-            (task.id.clone(), task.attempts)
-        }))
+        let count = files.len();
+        for index in (0..count).map(|distance| (begin + distance) % count) {
+            let fits = |task: &&mut Entry| !task.claimed && account.is_none_or(|account| account == task.account);
+            if let Some(task) = files[index].list.iter_mut().find(fits) {
+                task.claimed = true;
+                task.attempts += 1;
+                let claimed = (task.id.clone(), task.attempts);
+                if account.is_none() {
+                    self.round = index + 1;
+                }
+                return Ok(Some(claimed));
+            }
+        }
+        Ok(None)
     }
 
     fn held(&mut self, id: &str, account: &str, attempt: Option<u64>) -> Result<(&mut Tasks, usize), Refusal> {
         let tasks = self.file(account)?;
         let fits = |task: &Entry| task.id == id && task.account == account;
-        let index = tasks.iter().position(fits).ok_or(Refusal::UnknownId)?;
-        let task = &tasks[index];
+        let index = tasks.list.iter().position(fits).ok_or(Refusal::UnknownId)?;
+        let task = &tasks.list[index];
         match attempt {
             Some(attempt) if !task.claimed || task.attempts != attempt => Err(Refusal::LeaseLost),
             _ => Ok((tasks, index)),
@@ -99,16 +116,13 @@ impl Reference {
 }
 
 fn key(kind: Kind, account: &str) -> String {
-    match kind {
-        Kind::Naive | Kind::Flock => String::new(),
-        Kind::Sharded => account.to_owned(),
-    }
+    if kind.is_sharded() { account.to_owned() } else { String::new() }
 }
 
 fn add(tasks: &mut Tasks, id: &str, account: &str) -> bool {
-    if tasks.iter().any(|task| task.id == id) {
+    if tasks.list.iter().any(|task| task.id == id) || tasks.done.iter().any(|done| done == id) {
         return false;
     }
-    tasks.push(Entry { id: id.to_owned(), account: account.to_owned(), claimed: false, attempts: 0 });
+    tasks.list.push(Entry { id: id.to_owned(), account: account.to_owned(), claimed: false, attempts: 0 });
     true
 }

@@ -1,0 +1,392 @@
+//! The queue's operations as data: what is asked, what it does to a document, and what is answered.
+//!
+//! They are written once for every strategy. As data they can be sent to another process, and repeated on a newer
+//! document.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::Document;
+use crate::error::Error;
+use crate::lease::{Deadline, Moment};
+use crate::strategy::Verdict;
+use crate::task::{State, Task};
+use crate::transaction::{Change, Settings};
+
+/// What a push did with one task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Push {
+    /// It is in the queue now.
+    Added,
+    /// A task with this id is there already, in the state named, or was completed lately (`done`). It was left as it is:
+    /// pushing again does no harm.
+    Present(String),
+}
+
+/// Under which claim somebody wants to complete, extend or release a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Hold {
+    /// The claim of this number ([`Token::attempt`](crate::Token::attempt)).
+    Attempt(u64),
+    /// The claim of this worker.
+    Worker(String),
+    /// Whatever claim there is, or none: for a person who tidies up. A worker must not use it, since it would act on
+    /// somebody else's claim after its own has run out.
+    Any,
+}
+
+/// One operation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Operation {
+    /// Add tasks, all of one file.
+    Push {
+        /// The tasks, in order.
+        tasks: Vec<Task>,
+    },
+    /// Give the first task that fits to a worker.
+    Claim {
+        /// The worker's name.
+        worker: String,
+        /// Only tasks of this account.
+        account: Option<String>,
+        /// For how long.
+        lease: Option<Duration>,
+        /// Not these.
+        except: Vec<String>,
+        /// The number of the request: a task that it has been given already is given again.
+        request: Option<String>,
+        /// The shard's file name, if only tasks belong there whose account has it.
+        shard: Option<String>,
+    },
+    /// Take a task out that is done.
+    Complete {
+        /// Its id.
+        id: String,
+        /// Its account.
+        account: Option<String>,
+        /// Under which claim.
+        hold: Hold,
+        /// A task to push in the same write.
+        follow_up: Option<Task>,
+    },
+    /// Let a claim hold longer.
+    Extend {
+        /// The task's id.
+        id: String,
+        /// Its account.
+        account: Option<String>,
+        /// Under which claim.
+        hold: Hold,
+        /// For how long from now; none: until it is completed or released.
+        lease: Option<Duration>,
+    },
+    /// Give a task back.
+    Release {
+        /// Its id.
+        id: String,
+        /// Its account.
+        account: Option<String>,
+        /// Under which claim.
+        hold: Hold,
+    },
+    /// Put a dead task back into the queue, its attempts forgotten.
+    Revive {
+        /// Its id.
+        id: String,
+        /// Its account.
+        account: Option<String>,
+    },
+}
+
+/// The answer to an operation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// What was done with each of the pushed tasks.
+    Pushed(Vec<Push>),
+    /// The task that was given.
+    Claimed {
+        /// None: there is nothing to claim.
+        task: Option<Task>,
+        /// Tasks that were passed over because their account has another file.
+        strays: Vec<String>,
+    },
+    /// The task as it is now, or was last.
+    Task(Task),
+}
+
+/// What an operation needs to know besides the document.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// The present moment.
+    pub moment: &'a Moment,
+    /// The queue's rules.
+    pub settings: &'a Settings,
+    /// Whether this was asked before and not answered: whoever should have answered died, before or after it wrote. Then
+    /// what was done under this very claim counts as done by us.
+    pub again: bool,
+}
+
+impl Operation {
+    /// Carries the operation out.
+    ///
+    /// # Errors
+    /// [`Error::UnknownId`], [`Error::LeaseLost`], [`Error::BadTask`]; the document is then not to be written.
+    pub fn apply(&self, document: &mut Document, context: Context<'_>) -> Result<(Reply, Verdict), Error> {
+        match self {
+            Operation::Push { tasks } => Ok(push(document, tasks)),
+            Operation::Claim { .. } => Ok(self.claim(document, context)),
+            Operation::Complete { id, account, hold, follow_up } => {
+                if let Some(reply) = completed_before(document, id, hold, context.again) {
+                    return Ok((reply, Verdict::Keep));
+                }
+                let task = held(document, id, account.as_deref(), hold)?.clone();
+                if let Some(next) = follow_up {
+                    check_account(&task, next)?;
+                }
+                take_out(document, &task, context);
+                let added = follow_up.as_ref().filter(|next| add(document, next) == Push::Added);
+                let ids = [&**id].into_iter().chain(added.map(Task::id));
+                Ok((Reply::Task(task.clone()), write("complete", ids)))
+            }
+            Operation::Extend { id, account, hold, lease } => {
+                let task = held(document, id, account.as_deref(), hold)?;
+                if *task.state() != State::Claimed {
+                    return Err(lease_lost(task, hold));
+                }
+                task.extend(lease.and_then(|lease| Deadline::after(context.moment, lease)));
+                Ok((Reply::Task(task.clone()), write("extend", [&**id])))
+            }
+            Operation::Release { id, account, hold } => {
+                let again = context.again && matches!(hold, Hold::Attempt(attempt) if is_released(document, id, *attempt));
+                let task = held(document, id, account.as_deref(), if again { &Hold::Any } else { hold })?;
+                if *task.state() != State::Claimed {
+                    return Ok((Reply::Task(task.clone()), Verdict::Keep));
+                }
+                match context.settings.is_worn_out(task.attempts()) {
+                    true => task.bury(),
+                    false => task.release(),
+                }
+                Ok((Reply::Task(task.clone()), write("release", [&**id])))
+            }
+            Operation::Revive { id, account } => {
+                let task = held(document, id, account.as_deref(), &Hold::Any)?;
+                if *task.state() != State::Dead {
+                    return Ok((Reply::Task(task.clone()), Verdict::Keep));
+                }
+                task.revive();
+                Ok((Reply::Task(task.clone()), write("revive", [&**id])))
+            }
+        }
+    }
+
+    fn claim(&self, document: &mut Document, context: Context<'_>) -> (Reply, Verdict) {
+        let Operation::Claim { worker, account, lease, except, request, shard } = self else {
+            unreachable!("asked of a claim alone");
+        };
+        if let Some(request) = request
+            && let Some(task) = document.tasks().iter().find(|task| task.is_claimed_by(request))
+        {
+            return (Reply::Claimed { task: Some(task.clone()), strays: Vec::new() }, Verdict::Keep);
+        }
+        let (mut claimed, mut strays, mut changed) = (None, Vec::new(), Vec::new());
+        for task in document.tasks_mut() {
+            if !task.is_claimable(context.moment)
+                || account.as_ref().is_some_and(|account| account != task.account())
+                || except.iter().any(|id| id == task.id())
+            {
+                continue;
+            }
+            if shard.as_ref().is_some_and(|shard| !crate::strategy::sharded::is_home(shard, task.account())) {
+                strays.push(task.id().to_owned());
+                continue;
+            }
+            changed.push(task.id().to_owned());
+            // Its last worker has not come back, and it has had its chances.
+            if context.settings.is_worn_out(task.attempts()) {
+                task.bury();
+                continue;
+            }
+            let deadline = lease.and_then(|lease| Deadline::after(context.moment, lease));
+            task.claim(worker, deadline, request.as_deref());
+            claimed = Some(task.clone());
+            break;
+        }
+        let verdict = match (&claimed, changed.is_empty()) {
+            (_, true) => Verdict::Keep,
+            (Some(_), false) => Verdict::Write { op: "claim", ids: changed },
+            (None, false) => Verdict::Write { op: "bury", ids: changed },
+        };
+        (Reply::Claimed { task: claimed, strays }, verdict)
+    }
+}
+
+/// Takes a finished task out and remembers that it is done.
+pub(crate) fn take_out(document: &mut Document, task: &Task, context: Context<'_>) {
+    document.remove(task.id());
+    let Settings { done_keep, done_age, .. } = *context.settings;
+    document.finish(&task.token(), context.moment.now, done_keep, done_age);
+}
+
+fn push(document: &mut Document, tasks: &[Task]) -> (Reply, Verdict) {
+    let done: Vec<Push> = tasks.iter().map(|task| add(document, task)).collect();
+    let added: Vec<_> = tasks.iter().zip(&done).filter(|(_, done)| **done == Push::Added).collect();
+    let verdict = match added.is_empty() {
+        true => Verdict::Keep,
+        false => write("push", added.iter().map(|(task, _)| task.id())),
+    };
+    (Reply::Pushed(done), verdict)
+}
+
+/// Adds a task, unless its id is there or was lately.
+pub(crate) fn add(document: &mut Document, task: &Task) -> Push {
+    if let Some(present) = document.get(task.id()) {
+        return Push::Present(present.state().as_str().to_owned());
+    }
+    if document.done(task.id()).is_some() {
+        return Push::Present("done".to_owned());
+    }
+    document.push(task.clone());
+    Push::Added
+}
+
+fn completed_before(document: &Document, id: &str, hold: &Hold, again: bool) -> Option<Reply> {
+    let (Hold::Attempt(attempt), true, None) = (hold, again, document.get(id)) else {
+        return None;
+    };
+    document.done(id).filter(|done| done.attempt() == Some(*attempt))?;
+    Some(Reply::Task(Task::remembered(id, *attempt)))
+}
+
+/// Whether the claim of this number was given back, and there was none since.
+fn is_released(document: &Document, id: &str, attempt: u64) -> bool {
+    document.get(id).is_some_and(|task| *task.state() != State::Claimed && task.attempts() == attempt)
+}
+
+/// The task, if it is held as the caller says.
+fn held<'a>(document: &'a mut Document, id: &str, account: Option<&str>, hold: &Hold) -> Result<&'a mut Task, Error> {
+    let done = document.done(id).is_some();
+    let of_account = |task: &Task| account.is_none_or(|account| account == task.account());
+    let task = document
+        .find_mut(|task| task.id() == id && of_account(task))
+        .ok_or_else(|| Error::UnknownId { id: id.to_owned(), done })?;
+    let holds = *task.state() == State::Claimed
+        && match hold {
+            Hold::Attempt(attempt) => task.attempts() == *attempt,
+            Hold::Worker(worker) => task.worker() == Some(worker),
+            Hold::Any => true,
+        };
+    if holds || *hold == Hold::Any { Ok(task) } else { Err(lease_lost(task, hold)) }
+}
+
+/// A claim is lost once the task is no longer claimed, or claimed again.
+fn lease_lost(task: &Task, hold: &Hold) -> Error {
+    let now = match (task.state(), task.worker()) {
+        (State::Claimed, Some(worker)) => format!("claim number {} by {worker} does", task.attempts()),
+        (State::Claimed, None) => format!("claim number {} does", task.attempts()),
+        (state, _) => format!("it is {}", state.as_str()),
+    };
+    let claim = match hold {
+        Hold::Attempt(attempt) => format!("claim number {attempt}"),
+        Hold::Worker(worker) => format!("the claim of {worker}"),
+        Hold::Any => "a claim".to_owned(),
+    };
+    Error::LeaseLost { id: task.id().to_owned(), claim, now }
+}
+
+/// A follow-up goes into the same write, so it must be of the same account: sharded, another one has another file.
+pub(crate) fn check_account(done: &Task, next: &Task) -> Result<(), Error> {
+    if next.account() == done.account() {
+        return Ok(());
+    }
+    Err(Error::BadTask {
+        what: "account",
+        value: next.account().to_owned(),
+        reason: format!("a follow-up of {:?} must be of its account {:?}", done.id(), done.account()),
+    })
+}
+
+pub(crate) fn write<'a>(op: &'static str, ids: impl IntoIterator<Item = &'a str>) -> Verdict {
+    Verdict::Write { op, ids: ids.into_iter().map(str::to_owned).collect() }
+}
+
+/// An operation on its way through a strategy.
+#[derive(Debug)]
+pub(crate) struct Operate<'a> {
+    operation: &'a Operation,
+    settings: &'a Settings,
+    again: bool,
+    reply: Option<Reply>,
+}
+
+impl<'a> Operate<'a> {
+    pub(crate) fn new(operation: &'a Operation, settings: &'a Settings) -> Self {
+        Operate { operation, settings, again: false, reply: None }
+    }
+
+    /// Says whether this may have been done before.
+    pub(crate) fn again(mut self, again: bool) -> Self {
+        self.again = again;
+        self
+    }
+
+    /// The answer, once the change has been made.
+    pub(crate) fn reply(self) -> Reply {
+        self.reply.unwrap_or_else(|| unreachable!("a strategy makes the change, or fails"))
+    }
+}
+
+impl Change for Operate<'_> {
+    fn apply(&mut self, document: &mut Document, moment: &Moment) -> Result<Verdict, Error> {
+        let (reply, verdict) = self.operation.apply(document, Context { moment, settings: self.settings, again: self.again })?;
+        self.reply = Some(reply);
+        Ok(verdict)
+    }
+
+    fn appends(&self) -> Option<&[Task]> {
+        match self.operation {
+            Operation::Push { tasks } => Some(tasks),
+            _ => None,
+        }
+    }
+
+    fn appended(&mut self) {
+        let tasks = self.appends().map_or(0, <[Task]>::len);
+        self.reply = Some(Reply::Pushed(vec![Push::Added; tasks]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::value::RawValue;
+
+    #[test]
+    fn operations_and_answers_survive_being_sent() {
+        let params = RawValue::from_string(r#"{"n":123456789012345678901234567890,"a":1.10}"#.into()).unwrap();
+        let task = Task::new("t\"1", "a", &params).unwrap();
+        let operations = [
+            Operation::Push { tasks: vec![task.clone()] },
+            Operation::Complete {
+                id: "t".into(),
+                account: None,
+                hold: Hold::Attempt(3),
+                follow_up: Some(task.clone()),
+            },
+            Operation::Release { id: "t".into(), account: Some("a".into()), hold: Hold::Worker("w".into()) },
+        ];
+        for operation in operations {
+            let sent = serde_json::to_string(&operation).unwrap();
+            let read: Operation = serde_json::from_str(&sent).unwrap();
+            assert_eq!(serde_json::to_string(&read).unwrap(), sent);
+        }
+        for reply in [
+            Reply::Pushed(vec![Push::Added, Push::Present("done".into())]),
+            Reply::Claimed { task: Some(task.clone()), strays: vec!["x".into()] },
+            Reply::Task(task),
+        ] {
+            let sent = serde_json::to_string(&reply).unwrap();
+            assert_eq!(serde_json::from_str::<Reply>(&sent).unwrap(), reply);
+        }
+    }
+}

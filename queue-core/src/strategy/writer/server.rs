@@ -1,0 +1,357 @@
+//! The process that writes for all.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde_json::value::RawValue;
+
+use super::super::flock::Held;
+use super::super::{Flock, Guard, IfMissing, Verdict};
+use super::protocol::{Ask, MAX_LINE, Request, Response, Said, send};
+use crate::document::Document;
+use crate::error::Error;
+use crate::lease::Moment;
+use crate::operation::{Context, Operation, Push, Reply};
+use crate::storage::{Disk, Storage, is_same_user, socket};
+use crate::task::Task;
+use crate::transaction::{Access, Change, Settings, locked};
+
+/// How many answers are remembered, for clients that lost their connection and ask again.
+const REMEMBERED: usize = 4096;
+
+/// What a writer has done in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Served {
+    /// How many requests it has answered.
+    pub requests: u64,
+    /// In how many batches, that is, with how many writes at most.
+    pub batches: u64,
+}
+
+/// Serves a queue file until nobody has asked anything for `idle`. `listening` is told the socket once there is one.
+///
+/// # Errors
+/// [`Error::LockTimeout`] if somebody else has the lock (as long as [`Settings::timeout`] says); those of opening the
+/// lock and the socket.
+pub fn serve(
+    access: &Access<'_, Disk>,
+    file: &Path,
+    lock: Flock,
+    idle: Duration,
+    listening: &mut dyn FnMut(&Path),
+) -> Result<Served, Error> {
+    let mut held = lock.hold(access, file, IfMissing::Create, "writer")?;
+    let path = access.storage.meeting_point(file).map_err(|error| Error::io("find the writer's socket", file, error))?;
+    let failed = |error| Error::io("listen on the writer's socket", &path, error);
+    socket::prepare(&path).map_err(failed)?;
+    // We have the lock, so that whoever bound it is dead.
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    listening(&path);
+
+    let mut server = Server { access, file, clients: Vec::new(), answers: Answers::default(), served: Served::default() };
+    let mut last = access.storage.monotonic();
+    loop {
+        let left = idle.saturating_sub(access.storage.monotonic().saturating_sub(last));
+        if left.is_zero() {
+            break;
+        }
+        server.wait(&listener, left).map_err(failed)?;
+        server.accept(&listener).map_err(failed)?;
+        if server.turn(&mut held) {
+            last = access.storage.monotonic();
+        }
+    }
+    // From here on nobody finds us. Who has found us before is answered; who has not asked yet will ask the next one.
+    let _ = std::fs::remove_file(&path);
+    server.accept(&listener).map_err(failed)?;
+    server.turn(&mut held);
+    Ok(server.served)
+}
+
+struct Server<'a> {
+    access: &'a Access<'a, Disk>,
+    file: &'a Path,
+    clients: Vec<Client>,
+    answers: Answers,
+    served: Served,
+}
+
+impl Server<'_> {
+    /// Waits until somebody connects, asks or hangs up.
+    fn wait(&self, listener: &UnixListener, limit: Duration) -> io::Result<()> {
+        let limit = u16::try_from(limit.as_millis() + 1).unwrap_or(u16::MAX);
+        let mut polled = vec![PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        polled.extend(self.clients.iter().map(|client| PollFd::new(client.stream.as_fd(), PollFlags::POLLIN)));
+        match poll(&mut polled, PollTimeout::from(limit)) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn accept(&mut self, listener: &UnixListener) -> io::Result<()> {
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) if is_same_user(&stream) => {
+                    stream.set_nonblocking(true)?;
+                    self.clients.push(Client { stream, received: Vec::new(), gone: false });
+                }
+                // Another user: not even an answer.
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The client has hung up, or we have too many descriptors: then some will be closed.
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Takes what has arrived, carries it out, answers. Whether there was anything.
+    fn turn(&mut self, held: &mut Held<'_, Disk>) -> bool {
+        let mut batch = Vec::new();
+        let mut holders = Vec::new();
+        for (client, index) in self.clients.iter_mut().zip(0..) {
+            for request in client.receive() {
+                match request.ask {
+                    // After the rest, one at a time.
+                    Ask::Hold => holders.push((index, request.id)),
+                    _ => batch.push((index, request)),
+                }
+            }
+        }
+        let any = !batch.is_empty() || !holders.is_empty();
+        self.carry_out(batch, held);
+        for (index, id) in holders {
+            self.clients[index].answer(&Response { id, said: Said::Held });
+            self.served.requests += 1;
+            // Blocking, until it has said what to write or is gone: what a lock would do.
+            let _ = self.clients[index].stream.set_nonblocking(false);
+            while !self.clients[index].gone {
+                let requests = self.clients[index].receive();
+                if !requests.is_empty() {
+                    let requests: Vec<_> =
+                        requests.into_iter().filter(|request| !matches!(request.ask, Ask::Hold)).collect();
+                    self.carry_out(requests.into_iter().map(|request| (index, request)).collect(), held);
+                    break;
+                }
+            }
+            let _ = self.clients[index].stream.set_nonblocking(true);
+        }
+        self.clients.retain(|client| !client.gone);
+        any
+    }
+
+    fn carry_out(&mut self, batch: Vec<(usize, Request)>, held: &mut Held<'_, Disk>) {
+        if batch.is_empty() {
+            return;
+        }
+        self.served.batches += 1;
+        self.served.requests += batch.len() as u64;
+        // Asked before, by a client that lost its connection, and answered.
+        let (known, fresh): (Vec<_>, Vec<_>) = batch.into_iter().partition(|(_, request)| self.answers.get(&request.id).is_some());
+        let (clients, requests): (Vec<usize>, Vec<Request>) = fresh.into_iter().unzip();
+        let said = commit(self.access, self.file, held, &requests);
+        for (index, request) in known {
+            let said = self.answers.get(&request.id).unwrap_or_else(|| unreachable!("just looked up")).clone();
+            self.clients[index].answer(&Response { id: request.id, said });
+        }
+        for ((index, request), said) in clients.into_iter().zip(requests).zip(said) {
+            self.answers.remember(&request.id, &said);
+            self.clients[index].answer(&Response { id: request.id, said });
+        }
+    }
+}
+
+/// Carries out requests in one write, and says what came of each. If the write fails, so has every request that needed
+/// it.
+fn commit<S: Storage>(access: &Access<'_, S>, file: &Path, guard: &mut dyn Guard, requests: &[Request]) -> Vec<Said> {
+    let mut batch = Batch::new(requests, access.settings);
+    let done = locked(access, file, IfMissing::Create, guard, access.settings.publishing(), &mut batch);
+    let mut said = batch.said;
+    if let Err(error) = done {
+        said.resize(requests.len(), Said::Failed(String::new()));
+        let failed = Said::from_error(&error);
+        for said in &mut said {
+            if !matches!(said, Said::UnknownId(..) | Said::LeaseLost(..)) {
+                *said = failed.clone();
+            }
+        }
+    }
+    said
+}
+
+/// Several requests as one change.
+struct Batch<'a> {
+    requests: &'a [Request],
+    settings: &'a Settings,
+    /// All tasks that are pushed, if nothing else is asked.
+    pushed: Option<Vec<Task>>,
+    said: Vec<Said>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(requests: &'a [Request], settings: &'a Settings) -> Self {
+        let pushed = requests.iter().map(|request| match &request.ask {
+            Ask::Operate(Operation::Push { tasks }) => Some(tasks.as_slice()),
+            _ => None,
+        });
+        let pushed = pushed.collect::<Option<Vec<_>>>().map(|tasks| tasks.concat());
+        Batch { requests, settings, pushed, said: Vec::new() }
+    }
+}
+
+impl Change for Batch<'_> {
+    fn apply(&mut self, document: &mut Document, moment: &Moment) -> Result<Verdict, Error> {
+        self.said.clear();
+        let mut written: Option<(&'static str, Vec<String>)> = None;
+        for request in self.requests {
+            let context = Context { moment, settings: self.settings, again: request.again };
+            let done = match &request.ask {
+                Ask::Operate(operation) => {
+                    operation.apply(document, context).map(|(reply, verdict)| (Said::Done(reply), verdict))
+                }
+                Ask::Swap { read, text, op, ids } => swap(document, *read, text, op, ids),
+                Ask::Hold => unreachable!("taken out of the batch"),
+            };
+            match done {
+                Ok((said, verdict)) => {
+                    self.said.push(said);
+                    if let Verdict::Write { op, ids } = verdict {
+                        match &mut written {
+                            None => written = Some((op, ids)),
+                            Some((all, before)) => {
+                                if *all != op {
+                                    *all = "batch";
+                                }
+                                before.extend(ids);
+                            }
+                        }
+                    }
+                }
+                Err(error) => self.said.push(Said::from_error(&error)),
+            }
+        }
+        Ok(written.map_or(Verdict::Keep, |(op, ids)| Verdict::Write { op, ids }))
+    }
+
+    fn appends(&self) -> Option<&[Task]> {
+        self.pushed.as_deref()
+    }
+
+    fn appended(&mut self) {
+        let added = |request: &Request| match &request.ask {
+            Ask::Operate(Operation::Push { tasks }) => Said::Done(Reply::Pushed(vec![Push::Added; tasks.len()])),
+            _ => unreachable!("only pushes are appended"),
+        };
+        self.said = self.requests.iter().map(added).collect();
+    }
+}
+
+/// Puts a client's document in the place of the one that it has read.
+fn swap(document: &mut Document, read: u64, text: &RawValue, op: &str, ids: &[String]) -> Result<(Said, Verdict), Error> {
+    if document.version() != read {
+        let now = document.version();
+        return Err(Error::Remote(format!("the queue was written by somebody else meanwhile: version {read} is {now} now")));
+    }
+    let mut new = Document::parse(text.get().as_bytes()).map_err(|malformed| Error::Remote(malformed.to_string()))?;
+    new.set_version(read);
+    *document = new;
+    // Names of our own only: they are written into the audit line without more ado.
+    let op = ["process", "edit", "update", "move"].into_iter().find(|name| *name == op).unwrap_or("update");
+    Ok((Said::Swapped, Verdict::Write { op, ids: ids.to_vec() }))
+}
+
+/// One who has connected.
+struct Client {
+    stream: UnixStream,
+    /// What has arrived of a request that is not complete.
+    received: Vec<u8>,
+    gone: bool,
+}
+
+impl Client {
+    /// The requests that have arrived completely.
+    fn receive(&mut self) -> Vec<Request> {
+        let mut buffer = [0; 64 * 1024];
+        let mut requests = Vec::new();
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => self.gone = true,
+                Ok(count) => {
+                    let before = self.received.len();
+                    self.received.extend_from_slice(&buffer[..count]);
+                    if self.received.len() as u64 > MAX_LINE {
+                        self.gone = true;
+                    }
+                    if let Some(end) = self.received[before..].iter().rposition(|&byte| byte == b'\n') {
+                        let rest = self.received.split_off(before + end + 1);
+                        let whole = std::mem::replace(&mut self.received, rest);
+                        for line in whole.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+                            match serde_json::from_slice(line) {
+                                Ok(request) => requests.push(request),
+                                // Not one of us.
+                                Err(_) => self.gone = true,
+                            }
+                        }
+                        if !requests.is_empty() {
+                            return requests;
+                        }
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return requests,
+                Err(_) => self.gone = true,
+            }
+            if self.gone {
+                return requests;
+            }
+        }
+    }
+
+    /// Answers. A client that does not read its answers is given up rather than waited for.
+    fn answer(&mut self, response: &Response) {
+        let sent = self
+            .stream
+            .set_nonblocking(false)
+            .and_then(|()| self.stream.set_write_timeout(Some(Duration::from_secs(5))))
+            .and_then(|()| send(&mut self.stream, response))
+            .and_then(|()| self.stream.flush())
+            .and_then(|()| self.stream.set_nonblocking(true));
+        if sent.is_err() {
+            self.gone = true;
+        }
+    }
+}
+
+/// The last answers by request.
+#[derive(Default)]
+struct Answers {
+    by_id: HashMap<String, Said>,
+    order: VecDeque<String>,
+}
+
+impl Answers {
+    fn get(&self, id: &str) -> Option<&Said> {
+        self.by_id.get(id)
+    }
+
+    fn remember(&mut self, id: &str, said: &Said) {
+        if self.by_id.insert(id.to_owned(), said.clone()).is_none() {
+            self.order.push_back(id.to_owned());
+        }
+        if self.order.len() > REMEMBERED
+            && let Some(old) = self.order.pop_front()
+        {
+            self.by_id.remove(&old);
+        }
+    }
+}
