@@ -1,36 +1,30 @@
 //! What the last writer left in the lock file: the proof that the queue file is as we wrote it.
 //!
-//! If the file is still that very file, of the same length, unchanged since by the file system's clock and with the
-//! same hash, then it is in the form that we write, and a task can be added without parsing it. The hash is compared
-//! always, because the clock of many file systems ticks every few milliseconds and a foreign write within one tick would
-//! go unseen. The note holds for one boot only: after a power cut a file may have other bytes than it had.
+//! If the file has the same length and hash, then it is the text that we wrote, in the form that we write, and a task can
+//! be added without parsing it. The bytes themselves are compared in this way, and not the file's inode and times: clocks
+//! of file systems tick every few milliseconds, a foreign write within one tick would go unseen, and after a power cut a
+//! file may have other bytes under the same name and date. The file is read in any case, and hashing it costs little.
 
 use serde::{Deserialize, Serialize};
 
 use crate::audit;
 use crate::document::Layout;
-use crate::storage::Meta;
 
 /// The length of every note: a shorter one would leave a part of the longer one before it.
-const LENGTH: usize = 320;
+const LENGTH: usize = 256;
 
 /// A queue file as it was left by its last writer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Note {
     schema: u64,
-    boot: String,
-    device: u64,
-    inode: u64,
-    size: u64,
-    changed: i64,
+    size: usize,
     hash: u32,
     layout: Layout,
 }
 
 impl Note {
-    pub(crate) fn new(boot: &str, meta: &Meta, hash: u32, layout: Layout) -> Self {
-        let Meta { device, inode, size, changed, .. } = *meta;
-        Note { schema: 1, boot: boot.to_owned(), device, inode, size, changed, hash, layout }
+    pub(crate) fn new(size: usize, hash: u32, layout: Layout) -> Self {
+        Note { schema: 1, size, hash, layout }
     }
 
     /// The note as the bytes of the lock file: a line of JSON, its sum, and blanks up to the common length.
@@ -53,10 +47,9 @@ impl Note {
     }
 
     /// Where the parts of the file lie, if it is proven to be as we wrote it.
-    pub(crate) fn layout_of(note: &[u8], boot: &str, meta: &Meta, hash: u32) -> Option<Layout> {
+    pub(crate) fn layout_of(note: &[u8], size: usize, hash: u32) -> Option<Layout> {
         let note = Note::parse(note)?;
-        let is = Note::new(boot, meta, hash, note.layout);
-        (!boot.is_empty() && note == is).then_some(note.layout)
+        (note == Note::new(size, hash, note.layout)).then_some(note.layout)
     }
 }
 
@@ -64,37 +57,25 @@ impl Note {
 mod tests {
     use super::*;
 
-    const META: Meta = Meta { device: 1, inode: 2, size: 3, changed: 4, mode: 0o644, uid: 5, gid: 6 };
     const LAYOUT: Layout = Layout { version: 7, digits: 12, end: 30, tasks: 2, plain: true };
 
     #[test]
-    fn only_the_very_same_file_is_proven() {
-        let line = Note::new("b", &META, 9, LAYOUT).to_line();
+    fn only_the_very_same_text_is_proven() {
+        let line = Note::new(3, 9, LAYOUT).to_line();
         assert_eq!(line.len(), LENGTH);
-        assert_eq!(Note::layout_of(&line, "b", &META, 9), Some(LAYOUT));
-        // Mode and owner do not matter; everything else does.
-        assert_eq!(Note::layout_of(&line, "b", &Meta { mode: 0, uid: 0, ..META }, 9), Some(LAYOUT));
-        for (boot, meta, hash) in [
-            ("c", META, 9),
-            ("", META, 9),
-            ("b", Meta { device: 0, ..META }, 9),
-            ("b", Meta { inode: 0, ..META }, 9),
-            ("b", Meta { size: 0, ..META }, 9),
-            ("b", Meta { changed: 0, ..META }, 9),
-            ("b", META, 8),
-        ] {
-            assert_eq!(Note::layout_of(&line, boot, &meta, hash), None);
-        }
+        assert_eq!(Note::layout_of(&line, 3, 9), Some(LAYOUT));
+        assert_eq!(Note::layout_of(&line, 4, 9), None);
+        assert_eq!(Note::layout_of(&line, 3, 8), None);
     }
 
     #[test]
     fn a_torn_note_is_none() {
-        let line = Note::new("b", &META, 9, LAYOUT).to_line();
+        let line = Note::new(3, 9, LAYOUT).to_line();
         for length in 0..line.len() {
             assert_eq!(Note::parse(&line[..length]), None);
         }
-        let mut other = Note::new("b", &META, 10, Layout { version: 80, ..LAYOUT }).to_line();
-        let half = other.len() / 4;
+        let mut other = Note::new(3, 10, Layout { version: 80, ..LAYOUT }).to_line();
+        let half = other.len() / 6;
         other[..half].copy_from_slice(&line[..half]);
         assert_eq!(Note::parse(&other), None);
         assert_eq!(Note::parse(b"\n"), None);

@@ -285,9 +285,9 @@ impl<'a, S: Storage> Access<'a, S> {
     ) -> Result<Option<Next>, Error> {
         let stamp = |version| Stamp { version, hash: audit::hex(loaded.hash) };
         // The file is as we wrote it last, so what it says need not be read to add something.
-        if let Some((bytes, meta)) = &loaded.found
+        if let Some(bytes) = loaded.bytes()
             && let Some(tasks) = change.appends()
-            && let Some(layout) = note.and_then(|note| Note::layout_of(note, &self.storage.process().boot, meta, loaded.hash))
+            && let Some(layout) = note.and_then(|note| Note::layout_of(note, bytes.len(), loaded.hash))
             && let Some((bytes, layout)) = splice::append(bytes, &layout, tasks)
         {
             let ids = tasks.iter().map(|task| task.id().to_owned()).collect();
@@ -333,16 +333,13 @@ impl<'a, S: Storage> Access<'a, S> {
             (publishing, _) => publishing,
         };
         self.snapshot(file, loaded, next.read.version, publishing)?;
-        let (meta, durable) = match publishing {
+        let durable = match publishing {
             Publishing::Rename => self.replace(file, &next.bytes, loaded.meta())?,
             Publishing::InPlace => self.overwrite(file, &next.bytes)?,
             Publishing::Exchange => self.exchange(file, &next.bytes, loaded.meta(), next.read.version)?,
         };
         let hash = audit::checksum(&next.bytes);
-        if let Some(meta) = meta {
-            let note = Note::new(&self.storage.process().boot, &meta, hash, next.layout);
-            guard.keep_note(&note.to_line());
-        }
+        guard.keep_note(&Note::new(next.bytes.len(), hash, next.layout).to_line());
         let wrote = Stamp { version: next.layout.version, hash: audit::hex(hash) };
         self.audit(file, next.op, &next.ids, &next.read, &wrote);
         durable
@@ -358,7 +355,7 @@ impl<'a, S: Storage> Access<'a, S> {
         }
     }
 
-    /// Commits by a new file that is renamed over the old one. What the file is then, and whether the name is durable.
+    /// Commits by a new file that is renamed over the old one. Returned is whether the name is durable.
     fn replace(&self, file: &Path, bytes: &[u8], like: Option<&Meta>) -> Result<Published, Error> {
         let (temporary, mut handle) = self.create_temporary(file, like)?;
         let mut publish = || {
@@ -373,7 +370,7 @@ impl<'a, S: Storage> Access<'a, S> {
             let _ = self.storage.remove_file(&temporary);
             return Err(Error::io("write the new version", file, error));
         }
-        Ok((self.storage.meta_of(&handle).ok(), self.sync_directory(file)))
+        Ok(self.sync_directory(file))
     }
 
     /// Commits in place: empties the file, then writes it.
@@ -386,7 +383,7 @@ impl<'a, S: Storage> Access<'a, S> {
         if self.settings.durability != Durability::None {
             self.storage.sync(&mut handle).map_err(|source| Error::NotDurable { path: file.to_owned(), source })?;
         }
-        Ok((None, self.sync_directory(file)))
+        Ok(self.sync_directory(file))
     }
 
     /// Commits by writing the spare file and letting it and the queue file change places.
@@ -413,7 +410,6 @@ impl<'a, S: Storage> Access<'a, S> {
             let _ = self.storage.remove_file(&spare);
             return Err(failed(error));
         }
-        let meta = self.storage.meta_of(&handle).ok();
         // Before the displaced file is written again, the name of the new one has to be on the disk: this sync is it.
         let durable = self.sync_directory(file);
         if durable.is_err() {
@@ -423,7 +419,7 @@ impl<'a, S: Storage> Access<'a, S> {
             snapshot::keep_displaced(self.storage, file, &spare, version)
                 .unwrap_or_else(|error| self.warn(error));
         }
-        Ok((meta, durable))
+        Ok(durable)
     }
 
     /// Records the commit, if audit lines are on. Too late to fail: trouble becomes a warning, and the next writer
@@ -480,8 +476,8 @@ impl<'a, S: Storage> Access<'a, S> {
     }
 }
 
-/// What the published file is, if that is known, and whether its name is durable.
-type Published = (Option<Meta>, Result<(), Error>);
+/// The new version is in place; whether its name is durable.
+type Published = Result<(), Error>;
 
 /// What to report when a file that belongs to the queue could not be created at `path`.
 pub(crate) fn cannot_create(

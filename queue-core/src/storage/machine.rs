@@ -1,6 +1,7 @@
 //! Facts about this machine and its processes, from /proc.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -56,8 +57,10 @@ fn boot_id() -> String {
 /// Start time and state of a process: fields 22 and 3 of its `stat`. The second field, the program's name, may hold
 /// blanks and brackets: count from its end.
 fn start_of(process: &str) -> Option<(u64, char)> {
-    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
+    // By one call: the file is made anew for each, and two halves need not fit.
+    let mut buffer = [0; 4096];
+    let count = fs::File::open(format!("/proc/{process}/stat")).ok()?.read(&mut buffer).ok()?;
+    let stat = String::from_utf8_lossy(&buffer[..count]);
     let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     Some((fields.nth(18)?.parse().ok()?, state))

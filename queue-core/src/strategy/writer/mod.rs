@@ -243,9 +243,7 @@ impl<S: Storage> Strategy<S> for Writer {
 
 /// A number that no other request ever has.
 fn number<S: Storage>(storage: &S) -> String {
-    let process = storage.process();
-    let boot: String = process.boot.chars().take(8).collect();
-    format!("{boot}-{}-{}-{}", process.pid, process.start, storage.serial())
+    format!("{}-{}-{}", storage.now().as_microsecond(), storage.process().pid, storage.serial())
 }
 
 /// Sends a request and waits for its answer.
