@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion};
 use fs2::FileExt;
-use queue_core::storage::Disk;
-use queue_core::strategy::Strategy;
-use queue_core::{Durability, Flock, Naive, Queue, Settings, Sharded, Task};
+use queue_core::storage::{Disk, Storage};
+use queue_core::strategy::{Options, by_name};
+use queue_core::{Durability, Queue, Settings, Task};
 
 /// How many tasks are kept.
 const SIZES: [usize; 2] = [100, 1000];
@@ -22,26 +22,26 @@ const SIZES: [usize; 2] = [100, 1000];
 #[derive(Clone, Copy)]
 struct Subject {
     name: &'static str,
-    strategy: fn() -> Box<dyn Strategy<Disk>>,
+    strategy: &'static str,
+    spare: bool,
     evidence: bool,
     floor: fn(&Floor) -> std::io::Result<()>,
 }
 
-const SUBJECTS: [Subject; 4] = [
-    Subject { name: "naive", strategy: || Box::new(Naive), evidence: false, floor: Floor::in_place },
-    Subject { name: "flock", strategy: || Box::new(Flock), evidence: false, floor: Floor::locked_replace },
+const SUBJECTS: [Subject; 7] = [
+    Subject { name: "naive", strategy: "naive", spare: false, evidence: false, floor: Floor::in_place },
+    Subject { name: "flock", strategy: "flock", spare: false, evidence: false, floor: Floor::locked_replace },
+    Subject { name: "flock --spare", strategy: "flock", spare: true, evidence: false, floor: Floor::locked_exchange },
     Subject {
         name: "flock+evidence",
-        strategy: || Box::new(Flock),
+        strategy: "flock",
+        spare: false,
         evidence: true,
         floor: Floor::locked_replace_with_evidence,
     },
-    Subject {
-        name: "sharded",
-        strategy: || Box::new(<Sharded>::default()),
-        evidence: false,
-        floor: Floor::locked_replace,
-    },
+    Subject { name: "lock-dir", strategy: "lock-dir", spare: false, evidence: false, floor: Floor::locked_replace },
+    Subject { name: "optimistic", strategy: "optimistic", spare: false, evidence: false, floor: Floor::locked_replace },
+    Subject { name: "sharded", strategy: "sharded", spare: false, evidence: false, floor: Floor::locked_replace },
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -78,6 +78,9 @@ struct Bench {
     queue: Queue<Disk>,
     file: PathBuf,
     before: Vec<u8>,
+    lock: PathBuf,
+    /// What the lock file says of the file as it was, if there is one.
+    note: Option<Vec<u8>>,
     task: Task,
 }
 
@@ -91,14 +94,18 @@ impl Bench {
             durability: Durability::None,
             snapshots: if subject.evidence { Settings::SNAPSHOTS } else { 0 },
             audit: subject.evidence,
+            spare: subject.spare,
             ..Settings::default()
         };
-        let queue = Queue::open(Disk, path, (subject.strategy)(), settings);
+        let strategy = by_name(subject.strategy, &Options::default()).ok_or("a strategy")?;
+        let queue = Queue::open(Disk, path, strategy, settings);
         for number in 0..kept {
             queue.push(&task(&format!("task-{number:06}"))?)?;
         }
         let before = fs::read(&file)?;
-        Ok(Bench { queue, file, before, task: task("task-new")? })
+        let lock = beside(&file, ".lock");
+        let note = fs::read(&lock).ok();
+        Ok(Bench { queue, file, before, lock, note, task: task("task-new")? })
     }
 
     fn push(&self) {
@@ -108,10 +115,7 @@ impl Bench {
     fn floor(&self) -> std::io::Result<Floor> {
         fs::write(&self.file, &self.before)?;
         self.push();
-        let beside = |suffix: &str| {
-            let name = self.file.file_name().unwrap_or_default().to_string_lossy();
-            self.file.with_file_name(format!(".{name}{suffix}"))
-        };
+        let beside = |suffix: &str| beside(&self.file, suffix);
         Ok(Floor {
             file: self.file.clone(),
             after: fs::read(&self.file)?,
@@ -130,12 +134,21 @@ impl Bench {
             let fresh = self.file.with_extension("fresh");
             fs::write(&fresh, &self.before).expect("restore");
             fs::rename(&fresh, &self.file).expect("restore");
+            if let Some(note) = &self.note {
+                fs::write(&self.lock, note).expect("restore");
+            }
             let start = Instant::now();
             call();
             total += start.elapsed();
         }
         total
     }
+}
+
+/// The hidden companion of a file.
+fn beside(file: &Path, suffix: &str) -> PathBuf {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    file.with_file_name(format!(".{name}{suffix}"))
 }
 
 /// A task of about 150 bytes.
@@ -164,6 +177,16 @@ impl Floor {
         let lock = self.locked()?;
         self.read()?;
         self.replace()?;
+        FileExt::unlock(&lock)
+    }
+
+    fn locked_exchange(&self) -> std::io::Result<()> {
+        let lock = self.locked()?;
+        self.read()?;
+        let spare = beside(&self.file, ".spare");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&spare)?;
+        file.write_all(&self.after)?;
+        Disk.exchange(&spare, &self.file)?;
         FileExt::unlock(&lock)
     }
 

@@ -18,13 +18,14 @@ const LENGTH: usize = 256;
 pub(crate) struct Note {
     schema: u64,
     size: usize,
-    hash: u32,
+    /// Hexadecimal: of one length, whatever it is.
+    hash: String,
     layout: Layout,
 }
 
 impl Note {
     pub(crate) fn new(size: usize, hash: u32, layout: Layout) -> Self {
-        Note { schema: 1, size, hash, layout }
+        Note { schema: 1, size, hash: audit::hex(hash), layout }
     }
 
     /// The note as the bytes of the lock file: a line of JSON, its sum, and blanks up to the common length.

@@ -158,7 +158,8 @@ impl Operation {
                 Ok((Reply::Task(task.clone()), write("extend", [&**id])))
             }
             Operation::Release { id, account, hold } => {
-                let again = context.again && matches!(hold, Hold::Attempt(attempt) if is_released(document, id, *attempt));
+                let again =
+                    context.again && matches!(hold, Hold::Attempt(attempt) if is_released(document, id, *attempt));
                 let task = held(document, id, account.as_deref(), if again { &Hold::Any } else { hold })?;
                 if *task.state() != State::Claimed {
                     return Ok((Reply::Task(task.clone()), Verdict::Keep));
@@ -338,7 +339,8 @@ impl<'a> Operate<'a> {
 
 impl Change for Operate<'_> {
     fn apply(&mut self, document: &mut Document, moment: &Moment) -> Result<Verdict, Error> {
-        let (reply, verdict) = self.operation.apply(document, Context { moment, settings: self.settings, again: self.again })?;
+        let (reply, verdict) =
+            self.operation.apply(document, Context { moment, settings: self.settings, again: self.again })?;
         self.reply = Some(reply);
         Ok(verdict)
     }

@@ -206,13 +206,7 @@ impl<S: Storage> Queue<S> {
     ///
     /// # Errors
     /// As [`complete`](Self::complete).
-    pub fn extend(
-        &self,
-        id: &str,
-        account: Option<&str>,
-        hold: &Hold,
-        lease: Option<Duration>,
-    ) -> Result<Task, Error> {
+    pub fn extend(&self, id: &str, account: Option<&str>, hold: &Hold, lease: Option<Duration>) -> Result<Task, Error> {
         let (id, account) = (id.to_owned(), account.map(str::to_owned));
         self.on_task(Operation::Extend { id, account, hold: hold.clone(), lease })
     }
@@ -286,13 +280,11 @@ impl<S: Storage> Queue<S> {
     ///
     /// # Errors
     /// Those of `edit`; [`Error::BadFile`] for its result; as [`Strategy::update_once`].
-    pub fn edit(
-        &self,
-        op: &'static str,
-        edit: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>, Error>,
-    ) -> Result<bool, Error> {
+    pub fn edit(&self, op: &'static str, edit: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>, Error>) -> Result<bool, Error> {
         if self.strategy.is_sharded() {
-            return Err(Error::Usage("name the file of one account with --file, and the strategy of the shards".into()));
+            return Err(Error::Usage(
+                "name the file of one account with --file, and the strategy of the shards".into(),
+            ));
         }
         let mut changed = false;
         self.update_once(&self.path, IfMissing::Refuse, &mut |document: &mut Document, _: &Moment| {
@@ -373,12 +365,7 @@ impl<S: Storage> Queue<S> {
         self.strategy.operate(&self.access(), &file, if_missing, operation)
     }
 
-    pub(crate) fn update_once(
-        &self,
-        file: &Path,
-        if_missing: IfMissing,
-        change: &mut dyn Change,
-    ) -> Result<(), Error> {
+    pub(crate) fn update_once(&self, file: &Path, if_missing: IfMissing, change: &mut dyn Change) -> Result<(), Error> {
         let file = self.resolve(file)?;
         self.strategy.update_once(&self.access(), &file, if_missing, change)
     }

@@ -171,9 +171,8 @@ fn surplus<'a>(copies: &[&'a str], now: Timestamp, keep: usize) -> Vec<&'a str> 
     // The part of a name that all copies of one second, or minute, have in common.
     let second = |name: &'a str| &name[.."20260131T120000".len()];
     let minute = |name: &'a str| &name[.."20260131T1200".len()];
-    let since = |age: Duration| {
-        now.checked_sub(age).map_or(String::new(), |time| time.strftime("%Y%m%dT%H%M%S").to_string())
-    };
+    let since =
+        |age: Duration| now.checked_sub(age).map_or(String::new(), |time| time.strftime("%Y%m%dT%H%M%S").to_string());
     let (hour_ago, week_ago) = (since(BY_SECOND), since(BY_MINUTE));
     let mut last = None;
     let goes = |name: &&'a str| {

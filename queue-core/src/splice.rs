@@ -15,7 +15,10 @@ pub(crate) fn append(bytes: &[u8], layout: &Layout, tasks: &[Task]) -> Option<(V
         && bytes.get(layout.digits..)?.starts_with(digits.as_bytes())
         && layout.digits + digits.len() <= layout.end
         && bytes.get(layout.end..)?.starts_with(if layout.tasks == 0 { b"]" } else { b"\n]" });
-    if !sound || tasks.is_empty() || tasks.iter().enumerate().any(|(index, task)| may_hold(bytes, &tasks[..index], task)) {
+    if !sound
+        || tasks.is_empty()
+        || tasks.iter().enumerate().any(|(index, task)| may_hold(bytes, &tasks[..index], task))
+    {
         return None;
     }
     let fresh = version.to_string();

@@ -416,8 +416,7 @@ impl<'a, S: Storage> Access<'a, S> {
             // So it must not be.
             let _ = self.storage.remove_file(&spare);
         } else if self.settings.snapshots > 0 {
-            snapshot::keep_displaced(self.storage, file, &spare, version)
-                .unwrap_or_else(|error| self.warn(error));
+            snapshot::keep_displaced(self.storage, file, &spare, version).unwrap_or_else(|error| self.warn(error));
         }
         Ok(durable)
     }

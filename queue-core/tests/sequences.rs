@@ -46,7 +46,10 @@ fn comparable<'a>(files: impl Iterator<Item = (&'a Path, Vec<u8>)>) -> Files {
                 format!(
                     "{} {}->{} {:?}\n",
                     // The hashes are of bytes with times in them.
-                    entry.op, entry.read, entry.wrote, entry.ids
+                    entry.op,
+                    entry.read,
+                    entry.wrote,
+                    entry.ids
                 )
             };
             content = content.lines().map(plain).collect();

@@ -371,8 +371,12 @@ impl Common {
             true => arguments.push("--no-snapshots".into()),
             false => arguments.extend(["--snapshots".into(), self.snapshots.to_string()]),
         }
-        let flags =
-            [("--no-audit", self.no_audit), ("--ofd", self.ofd), ("--spare", self.spare), ("--network-fs", self.network_fs)];
+        let flags = [
+            ("--no-audit", self.no_audit),
+            ("--ofd", self.ofd),
+            ("--spare", self.spare),
+            ("--network-fs", self.network_fs),
+        ];
         arguments.extend(flags.into_iter().filter(|(_, set)| *set).map(|(flag, _)| flag.to_owned()));
         arguments.into_iter().map(Into::into).collect()
     }
@@ -434,7 +438,11 @@ fn read_all(path: &Path) -> Result<String, Error> {
         let read = std::io::stdin().read_to_string(&mut text);
         return read.map(|_| text).map_err(|source| Error::Work { what: "cannot read standard input".into(), source });
     }
-    std::fs::read_to_string(path).map_err(|source| Error::Io { action: "read the tasks", path: path.to_owned(), source })
+    std::fs::read_to_string(path).map_err(|source| Error::Io {
+        action: "read the tasks",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// A time span with a unit: `500ms`, `3s`, `2m`, `1h30m`.

@@ -19,7 +19,8 @@ pub(super) fn run(common: &Common) -> Result<Exit, Error> {
     let queue = common.open()?;
     let file = Disk.resolve(queue.path()).map_err(|error| Error::io("find the queue", queue.path(), error))?;
     let directory = directory_of(&file);
-    let system = Disk.file_system(directory).map_err(|error| Error::io("look at the file system of", directory, error))?;
+    let system =
+        Disk.file_system(directory).map_err(|error| Error::io("look at the file system of", directory, error))?;
     let flock = lock(&file, LockKind::Flock);
     let ofd = lock(&file, LockKind::Ofd);
     let names = renames(&file);

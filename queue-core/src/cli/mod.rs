@@ -45,7 +45,9 @@ impl From<&Error> for Exit {
     fn from(error: &Error) -> Self {
         match error {
             Error::UnknownId { .. } => Exit::Nothing,
-            Error::LockTimeout { .. } | Error::LockOwned { .. } | Error::Owned { .. } | Error::NoAnswer { .. } => Exit::LockTimeout,
+            Error::LockTimeout { .. } | Error::LockOwned { .. } | Error::Owned { .. } | Error::NoAnswer { .. } => {
+                Exit::LockTimeout
+            }
             Error::LeaseLost { .. } => Exit::LeaseLost,
             _ => Exit::Usage,
         }

@@ -64,12 +64,8 @@ fn filter(command: &[OsString], old: &[u8]) -> Result<Vec<u8>, Error> {
     };
     let name = Path::new(program).display();
     let failed = |source| Error::Work { what: format!("cannot run {name}"), source };
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
+    let mut child =
+        Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
     let input = child.stdin.take();
     let output = std::thread::scope(|scope| {
         // Beside the reading: a command that answers before it has read everything would wait for us, and we for it.

@@ -30,7 +30,8 @@ pub(super) fn run(common: &Common, idle: Duration) -> Result<Exit, Error> {
 
 /// Changes the strategy of a queue file.
 pub(super) fn migrate(common: &Common, to: Option<StrategyName>) -> Result<Exit, Error> {
-    let to = to.or(common.strategy).ok_or_else(|| Error::Usage("say which strategy is to be used, with --to".into()))?;
+    let to =
+        to.or(common.strategy).ok_or_else(|| Error::Usage("say which strategy is to be used, with --to".into()))?;
     if to == StrategyName::Sharded {
         return Err(Error::Usage(
             "a file cannot become a directory of files: push the tasks of each account into a sharded queue".into(),

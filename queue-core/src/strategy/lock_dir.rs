@@ -72,7 +72,8 @@ impl<S: Storage> Strategy<S> for LockDir {
 /// The number tells the acquisitions of one process apart.
 fn entry_of(process: &Process, serial: u64) -> String {
     let Process { host, pid, start, boot, namespace } = process;
-    let host: String = host.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).take(64).collect();
+    let host: String =
+        host.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).take(64).collect();
     let boot: String = boot.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
     format!("{OWNER}{pid}-{start}-{namespace}-{boot}-{serial}-{host}")
 }
@@ -262,7 +263,8 @@ mod tests {
         assert_eq!(owner_of(&entry, &me), Some(me.clone()));
         let other = Process { host: "b".into(), boot: "c".into(), ..me.clone() };
         assert_eq!(owner_of(&entry_of(&other, 1), &me), Some(other));
-        for entry in ["", "owner-", "owner-x-1-2-b-3-h", "owner-1-2-3", "other-1-2-3-b-4-h", "owner-99999999999-1-2-b-3-h"]
+        for entry in
+            ["", "owner-", "owner-x-1-2-b-3-h", "owner-1-2-3", "other-1-2-3-b-4-h", "owner-99999999999-1-2-b-3-h"]
         {
             assert_eq!(owner_of(entry, &me), None, "{entry}");
         }

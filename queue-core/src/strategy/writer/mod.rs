@@ -92,7 +92,8 @@ impl Writer {
             Err(error) => return Err(Error::io("find the writer's socket", file, error)),
         };
         let start = storage.monotonic();
-        let left = || access.settings.timeout.map(|timeout| timeout.saturating_sub(storage.monotonic().saturating_sub(start)));
+        let left =
+            || access.settings.timeout.map(|timeout| timeout.saturating_sub(storage.monotonic().saturating_sub(start)));
         let mut request = Request { id: number(storage), again: false, ask };
         let mut looks = 0;
         loop {

@@ -88,7 +88,9 @@ impl Said {
             Said::UnknownId(id, done) => Error::UnknownId { id, done },
             Said::LeaseLost(id, claim, now) => Error::LeaseLost { id, claim, now },
             Said::Failed(words) => Error::Remote(words),
-            Said::Done(_) | Said::Held | Said::Swapped => Error::Remote("the writer gave an answer to another question".into()),
+            Said::Done(_) | Said::Held | Said::Swapped => {
+                Error::Remote("the writer gave an answer to another question".into())
+            }
         }
     }
 }

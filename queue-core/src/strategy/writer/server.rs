@@ -46,7 +46,8 @@ pub fn serve(
     listening: &mut dyn FnMut(&Path),
 ) -> Result<Served, Error> {
     let mut held = lock.hold(access, file, IfMissing::Create, "writer")?;
-    let path = access.storage.meeting_point(file).map_err(|error| Error::io("find the writer's socket", file, error))?;
+    let path =
+        access.storage.meeting_point(file).map_err(|error| Error::io("find the writer's socket", file, error))?;
     let failed = |error| Error::io("listen on the writer's socket", &path, error);
     socket::prepare(&path).map_err(failed)?;
     // We have the lock, so that whoever bound it is dead.
@@ -58,7 +59,8 @@ pub fn serve(
     listener.set_nonblocking(true).map_err(failed)?;
     listening(&path);
 
-    let mut server = Server { access, file, clients: Vec::new(), answers: Answers::default(), served: Served::default() };
+    let mut server =
+        Server { access, file, clients: Vec::new(), answers: Answers::default(), served: Served::default() };
     let mut last = access.storage.monotonic();
     loop {
         let left = idle.saturating_sub(access.storage.monotonic().saturating_sub(last));
@@ -157,7 +159,8 @@ impl Server<'_> {
         self.served.batches += 1;
         self.served.requests += batch.len() as u64;
         // Asked before, by a client that lost its connection, and answered.
-        let (known, fresh): (Vec<_>, Vec<_>) = batch.into_iter().partition(|(_, request)| self.answers.get(&request.id).is_some());
+        let (known, fresh): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|(_, request)| self.answers.get(&request.id).is_some());
         let (clients, requests): (Vec<usize>, Vec<Request>) = fresh.into_iter().unzip();
         let said = commit(self.access, self.file, held, &requests);
         for (index, request) in known {
@@ -257,10 +260,18 @@ impl Change for Batch<'_> {
 }
 
 /// Puts a client's document in the place of the one that it has read.
-fn swap(document: &mut Document, read: u64, text: &RawValue, op: &str, ids: &[String]) -> Result<(Said, Verdict), Error> {
+fn swap(
+    document: &mut Document,
+    read: u64,
+    text: &RawValue,
+    op: &str,
+    ids: &[String],
+) -> Result<(Said, Verdict), Error> {
     if document.version() != read {
         let now = document.version();
-        return Err(Error::Remote(format!("the queue was written by somebody else meanwhile: version {read} is {now} now")));
+        return Err(Error::Remote(format!(
+            "the queue was written by somebody else meanwhile: version {read} is {now} now"
+        )));
     }
     let mut new = Document::parse(text.get().as_bytes()).map_err(|malformed| Error::Remote(malformed.to_string()))?;
     new.set_version(read);
