@@ -43,7 +43,7 @@ pub use error::{Error, Malformed, Position};
 pub use json::MAX_DEPTH;
 pub use lease::{Deadline, Moment, Token};
 pub use operation::{Context, Hold, Operation, Push, Reply};
-pub use queue::{Claim, Owner, Queue, Work};
+pub use queue::{Claim, Edit, Owner, Queue, Work};
 pub use strategy::{Flock, LockDir, Naive, Optimistic, Sharded, Writer};
 pub use task::{DEFAULT_ACCOUNT, MAX_ID, State, Task};
 pub use transaction::{Access, Change, Durability, Loaded, Settings};

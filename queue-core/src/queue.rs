@@ -49,6 +49,7 @@ pub struct Queue<S: Storage> {
 
 /// How the work on a task ended.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and not for long")]
 pub enum Work {
     /// It is done: the task is to be taken out, and perhaps another one pushed.
     Done(Option<Task>),
@@ -280,7 +281,7 @@ impl<S: Storage> Queue<S> {
     ///
     /// # Errors
     /// Those of `edit`; [`Error::BadFile`] for its result; as [`Strategy::update_once`].
-    pub fn edit(&self, op: &'static str, edit: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>, Error>) -> Result<bool, Error> {
+    pub fn edit(&self, op: &'static str, edit: &mut Edit<'_>) -> Result<bool, Error> {
         if self.strategy.is_sharded() {
             return Err(Error::Usage(
                 "name the file of one account with --file, and the strategy of the shards".into(),
@@ -465,6 +466,9 @@ impl<S: Storage> Queue<S> {
 pub struct Owner<S: Storage> {
     _lock: S::Lock,
 }
+
+/// Makes another text of a queue file's.
+pub type Edit<'a> = dyn FnMut(&[u8]) -> Result<Vec<u8>, Error> + 'a;
 
 /// The tasks that an edit added, changed or removed.
 fn changed_ids(old: &Document, new: &Document) -> Vec<String> {

@@ -204,7 +204,12 @@ pub fn by_name<S: Storage + 'static>(name: &str, options: &Options) -> Option<Bo
         "writer" => Box::new(Writer::new(flock, options.start.clone())),
         "sharded" => {
             let inner = options.over.as_deref().unwrap_or("flock");
-            Box::new(Sharded::over(by_name(inner, options).filter(|inner: &Box<dyn Strategy<S>>| !inner.is_sharded())?))
+            // A directory of directories of files: no.
+            if inner == "sharded" {
+                return None;
+            }
+            let inner: Box<dyn Strategy<S>> = by_name(inner, options)?;
+            Box::new(Sharded::over(inner))
         }
         _ => return None,
     })

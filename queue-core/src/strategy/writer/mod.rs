@@ -155,6 +155,7 @@ impl Writer {
 }
 
 /// What came of asking.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and not for long")]
 enum Asked<'a, S: Storage> {
     /// The writer's answer, and the connection to it.
     Said(Said, PathBuf, BufReader<UnixStream>),

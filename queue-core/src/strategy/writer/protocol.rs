@@ -23,6 +23,7 @@ pub(super) struct Request {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and not for long")]
 pub(super) enum Ask {
     /// An operation.
     Operate(Operation),
