@@ -137,6 +137,11 @@ fn stress(name: &str, options: &[&str]) {
     let directory = tempfile::tempdir().unwrap();
     let ledger = Mutex::default();
     let stress = Stress { directory: directory.path(), options, ledger: &ledger };
+    // So that there is something to claim from.
+    for account in ["a0", "a1", "a2"] {
+        let made = stress.command(&["push", "--id", account, "--account", account]).output().expect("queue starts");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
     let until = Instant::now() + Duration::from_secs(seconds);
     std::thread::scope(|scope| {
         let stress = &stress;
