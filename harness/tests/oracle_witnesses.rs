@@ -278,6 +278,7 @@ fn a_run_without_steps_or_with_foreign_actors_is_no_panic() {
     let empty = Run {
         steps: Vec::new(),
         choices: Vec::new(),
+        faults: Vec::new(),
         diverged: None,
         pending: Vec::new(),
         unmatched: Vec::new(),

@@ -300,7 +300,7 @@ fn pointers() {
 
 #[test]
 fn kinds_of_faults() {
-    let cases = ["kill", "kill-one", "errno:EIO", "short-write:7", "split", "pause:30s", "power-cut"];
+    let cases = ["kill", "kill-one", "errno:EIO", "short-write:7", "short-read:1", "split", "pause:30s", "power-cut"];
     for text in cases {
         assert_eq!(text.parse::<FaultKind>().map(|k| k.to_string()).as_deref(), Ok(text));
     }

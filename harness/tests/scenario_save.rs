@@ -89,8 +89,17 @@ fn some_of(workers: usize, bits: u16) -> Vec<usize> {
 }
 
 fn fault_kind() -> impl Strategy<Value = String> {
-    sample::select(vec!["kill", "kill-one", "errno:EIO", "short-write:3", "split", "pause:1m30s", "power-cut"])
-        .prop_map(str::to_owned)
+    sample::select(vec![
+        "kill",
+        "kill-one",
+        "errno:EIO",
+        "short-write:3",
+        "short-read:9",
+        "split",
+        "pause:1m30s",
+        "power-cut",
+    ])
+    .prop_map(str::to_owned)
 }
 
 fn duration() -> impl Strategy<Value = Duration> {

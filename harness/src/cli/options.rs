@@ -162,17 +162,18 @@ fn fault_word(text: &str) -> Result<String, FaultKindError> {
 }
 
 /// The kinds of faults that a word of `--faults` means: a kind as in a scenario file, or `errno` (a full disk and a
-/// broken one), `short-write` (one byte), `pause` (30 s).
+/// broken one), `short-write` and `short-read` (one byte), `pause` (30 s).
 pub fn faults_of(word: &str) -> Result<Vec<FaultKind>, FaultKindError> {
     let kinds: &[&str] = match word {
         "errno" => &["errno:ENOSPC", "errno:EIO"],
         "short-write" => &["short-write:1"],
+        "short-read" => &["short-read:1"],
         "pause" => &["pause:30s"],
         word => &[word],
     };
     let unknown = |e| match e {
         FaultKindError::Unknown(UnknownName { what: "kind of fault", word, .. }) => {
-            let known = ["kill", "kill-one", "errno", "short-write", "split", "pause", "power-cut"];
+            let known = ["kill", "kill-one", "errno", "short-write", "short-read", "split", "pause", "power-cut"];
             FaultKindError::Unknown(UnknownName::new("kind of fault", &word, known))
         }
         e => e,

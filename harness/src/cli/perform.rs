@@ -197,12 +197,8 @@ fn settings(options: &Options, interrupt: Arc<AtomicBool>) -> Settings {
 
 /// Options of the contract that this version does not have yet are refused, never ignored.
 fn refuse_unwired(options: &Options) -> Option<ExitCode> {
-    let unwired = [
-        (options.grow, "--grow"),
-        (options.inside, "--inside"),
-        (options.partition.is_some(), "--partition"),
-        (!options.faults.is_empty(), "--faults"),
-    ];
+    let unwired =
+        [(options.grow, "--grow"), (options.inside, "--inside"), (options.partition.is_some(), "--partition")];
     let (_, name) = unwired.into_iter().find(|(set, _)| *set)?;
     Some(mistake(&format!("{name} is not in this version")))
 }

@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::shrink::context_switches;
-use crate::world::{ActorId, Choice, Op, Plan, Policy, Run, Step, TimeModel, Variant};
+use crate::world::{ActorId, Choice, Injection, Op, Plan, Policy, Run, Step, TimeModel, Variant};
 
 /// The schema number of the files written now.
 const SCHEMA: u32 = 1;
@@ -59,6 +59,9 @@ pub struct Replay {
     pub context_switches: usize,
     /// The decisions, one for each choice point.
     pub choices: Vec<Choice>,
+    /// The faults that are injected.
+    #[serde(default)]
+    pub faults: Vec<Injection>,
     /// What each step did.
     pub trace: Vec<Expected>,
 }
@@ -117,14 +120,15 @@ impl Replay {
             variant,
             context_switches: context_switches(&run.choices),
             choices: run.choices.clone(),
+            faults: run.faults.clone(),
             trace: run.steps.iter().map(Expected::of).collect(),
         }
     }
 
     /// How to run it: as far as it can be followed, then choice 0.
     pub fn plan(&self) -> Plan {
-        let (prefix, variant) = (self.choices.clone(), self.variant);
-        Plan { prefix, lenient: true, record: true, variant, ..Plan::from_policy(Policy::Stay) }
+        let (prefix, variant, faults) = (self.choices.clone(), self.variant, self.faults.clone());
+        Plan { prefix, lenient: true, record: true, variant, faults, ..Plan::from_policy(Policy::Stay) }
     }
 
     /// The first step that is not as recorded; `None` when the whole run is.

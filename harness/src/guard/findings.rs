@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     explore::{Memory, Origin, Replay, pivot, shrink},
+    fault::shrink_faults,
     oracle::{Case, Film, Judge, Judgement, Named, Wrong, name, outcome_digest, step_lines},
     report::Anomaly,
     scenario::{Command, Kind, Scenario, save},
@@ -16,6 +17,8 @@ use crate::{
 
 /// Runs that shrinking a short schedule may take.
 const SHRINK_RUNS: u64 = 60;
+/// Runs that shrinking its faults may take.
+const FAULT_RUNS: u64 = 20;
 /// Runs that looking for the pivot of a short schedule may take.
 const PIVOT_RUNS: u64 = 20;
 /// What counts as short, in steps.
@@ -109,7 +112,7 @@ impl<'a> Findings<'a> {
         finding: Finding,
         n: usize,
     ) -> Result<Anomaly, String> {
-        let template = Plan { record: true, ..Plan::from_policy(Policy::Stay) };
+        let mut template = Plan { record: true, ..Plan::from_policy(Policy::Stay) };
         let (mut named, mut run) = (finding.named, finding.run);
         let mut steps = None;
         // The one schedule of a timeline is what the user asked for: it stays as it is.
@@ -119,6 +122,9 @@ impl<'a> Findings<'a> {
                 let named_again = rename(case, judge, engine, candidate);
                 named_again.is_some_and(|again| again.kind == named.kind && again.object == named.object)
             };
+            run = shrink_faults(&mut system, &run, &template, within(FAULT_RUNS, &run), &mut keep)
+                .map_err(|e| e.to_string())?;
+            template.faults.clone_from(&run.faults);
             let mut memory = Memory::new(&mut system);
             let shrunk = shrink(&mut memory, &run, &template, within(SHRINK_RUNS, &run), &mut keep)
                 .map_err(|e| e.to_string())?;
@@ -176,7 +182,7 @@ fn within(most: u64, run: &Run) -> u64 {
 
 /// The same decisions, recorded.
 fn again(run: &Run) -> Plan {
-    Plan { prefix: run.choices.clone(), record: true, ..Plan::from_policy(Policy::Stay) }
+    Plan { prefix: run.choices.clone(), record: true, faults: run.faults.clone(), ..Plan::from_policy(Policy::Stay) }
 }
 
 fn rename(case: &Case<'_>, judge: &mut Judge, engine: Shared<'_>, run: &Run) -> Option<Named> {

@@ -15,9 +15,10 @@ use super::{
 };
 use crate::{
     explore::{Explorer, Replay, Stop, Summary, coverage},
+    fault::Sweep,
     oracle::{Case, Judge, Judgement, Lockset, Sharing, witness_warnings},
     report::{EndedBy, Explored, Report, Verdict, as_expected},
-    scenario::{Expect, Kind, Scenario, SearchKind, Serial},
+    scenario::{Expect, FaultKind, Kind, Scenario, SearchKind, Serial},
     world::{ActorId, Ended, Plan, Policy, Run, Warning, WarningKind},
 };
 
@@ -30,9 +31,6 @@ pub fn verify(scenario: &Scenario, settings: &Settings) -> Result<Report, GuardE
     if let Err(silent) = CANARY.get_or_init(canary::sing) {
         return Err(GuardError::CannotTell(silent.clone()));
     }
-    if !scenario.faults.is_empty() {
-        return Err(GuardError::CannotTell("faults are not injected by this version: nothing was run".into()));
-    }
     let engine = RefCell::new(Pool::start(scenario, settings)?);
     let initial = engine.borrow().initial().clone();
     engine.borrow_mut().limit(scenario.search.time_limit);
@@ -41,8 +39,12 @@ pub fn verify(scenario: &Scenario, settings: &Settings) -> Result<Report, GuardE
     if search.search == SearchKind::Auto && !scenario.delays.is_empty() {
         search.search = SearchKind::Timeline;
     }
-    let explorer = Explorer::new(&search, scenario.workers.len(), !scenario.delays.is_empty())
-        .interrupt(settings.interrupt.clone());
+    let (actors, delayed, flag) = (scenario.workers.len(), !scenario.delays.is_empty(), settings.interrupt.clone());
+    let placement = {
+        let (search, flag) = (search.clone(), flag.clone());
+        move || Explorer::new(&search, actors, delayed).interrupt(flag.clone())
+    };
+    let sweep = Sweep::new(scenario, &search, flag, placement).map_err(|e| GuardError::Mistake(e.to_string()))?;
     let hunt = Hunt {
         scenario,
         settings,
@@ -57,7 +59,7 @@ pub fn verify(scenario: &Scenario, settings: &Settings) -> Result<Report, GuardE
         outcomes: BTreeSet::new(),
         lost_control: false,
     };
-    hunt.run(explorer)
+    hunt.run(sweep)
 }
 
 struct Hunt<'a> {
@@ -77,7 +79,7 @@ struct Hunt<'a> {
 }
 
 impl<'a> Hunt<'a> {
-    fn run(mut self, mut explorer: Explorer) -> Result<Report, GuardError> {
+    fn run(mut self, mut explorer: Sweep) -> Result<Report, GuardError> {
         let mut searched = self.begin(&mut explorer);
         while let Ok(true) = searched {
             searched = self.one(&mut explorer);
@@ -89,11 +91,14 @@ impl<'a> Hunt<'a> {
             (Err(e), None) => return Err(e),
         }
         self.engine.0.borrow_mut().over();
-        self.report(explorer.summary())
+        if self.findings.is_empty() && !self.lost_control {
+            self.fitting_faults(&explorer)?;
+        }
+        self.report(explorer.summary(), &explorer.coverage())
     }
 
     /// The first schedule, twice; then the committed ones. False when the search is over.
-    fn begin(&mut self, explorer: &mut Explorer) -> Result<bool, GuardError> {
+    fn begin(&mut self, explorer: &mut Sweep) -> Result<bool, GuardError> {
         let Some(mut plan) = explorer.next_plan() else { return Ok(false) };
         plan.record |= self.judge.needs_record();
         let run = self.engine.run(&plan)?;
@@ -115,7 +120,7 @@ impl<'a> Hunt<'a> {
     }
 
     /// One schedule of the search. False when it is over.
-    fn one(&mut self, explorer: &mut Explorer) -> Result<bool, GuardError> {
+    fn one(&mut self, explorer: &mut Sweep) -> Result<bool, GuardError> {
         let Some(mut plan) = explorer.next_plan() else { return Ok(false) };
         let record = self.judge.needs_record();
         plan.record |= record;
@@ -127,7 +132,7 @@ impl<'a> Hunt<'a> {
     }
 
     /// Judges the run of the last plan and learns from it: only what was judged counts as explored.
-    fn take(&mut self, explorer: &mut Explorer, run: &Run) -> Result<bool, GuardError> {
+    fn take(&mut self, explorer: &mut Sweep, run: &Run) -> Result<bool, GuardError> {
         self.learn(run);
         self.judge(run)?;
         if let Err(unrepeatable) = explorer.observe(run) {
@@ -179,6 +184,18 @@ impl<'a> Hunt<'a> {
             Err(e) => return Err(GuardError::CannotTell(e.to_string())),
         }
         Ok(())
+    }
+
+    /// Every pattern of a fault must have matched, and every fault must be one that can be injected.
+    fn fitting_faults(&mut self, sweep: &Sweep) -> Result<(), GuardError> {
+        if self.scenario.faults.iter().any(|fault| fault.parsed_kind() == Ok(FaultKind::PowerCut)) {
+            self.doubt("power cuts are not injected by this version".into());
+        }
+        // A worker that fails does not come to the steps that the patterns mean.
+        if !self.doubts.is_empty() {
+            return Ok(());
+        }
+        sweep.unmatched().first().map_or(Ok(()), |pattern| Err(never_matched(pattern)))
     }
 
     fn learn(&mut self, run: &Run) {
@@ -233,7 +250,7 @@ impl<'a> Hunt<'a> {
         !self.settings.all && self.findings.satisfied(wanted)
     }
 
-    fn report(mut self, summary: Summary) -> Result<Report, GuardError> {
+    fn report(mut self, summary: Summary, faults: &[String]) -> Result<Report, GuardError> {
         let workers: Vec<String> = self.scenario.workers.iter().map(|w| w.name.clone()).collect();
         // Who fails at once shares nothing: that would only hide why.
         if self.doubts.is_empty()
@@ -286,7 +303,7 @@ impl<'a> Hunt<'a> {
             expected: self.scenario.expect.clone(),
             as_expected: as_expected(self.scenario.expect.as_ref(), verdict),
             reason: (verdict == Verdict::CannotTell).then(|| self.doubts.join("\n")),
-            coverage: coverage(&summary, &assumptions),
+            coverage: [vec![coverage(&summary, &assumptions)], faults.to_vec()].concat().join("; "),
             replay: anomalies.first().and_then(|a| a.replay.clone()),
             anomalies,
             trace_hash: summary.trace_hash.filter(|_| !self.lost_control),
@@ -312,11 +329,15 @@ impl<'a> Hunt<'a> {
 fn fitting(run: &Run) -> Result<(), GuardError> {
     match run.unmatched.first().filter(|_| run.outcome.is_some()) {
         None => Ok(()),
-        Some(pattern) => Err(GuardError::Mistake(format!(
-            "the pattern `{pattern}` never matched a step of its worker: look at the steps with -v, and mend the \
-             pattern or its nth"
-        ))),
+        Some(pattern) => Err(never_matched(pattern)),
     }
+}
+
+fn never_matched(pattern: &str) -> GuardError {
+    GuardError::Mistake(format!(
+        "the pattern `{pattern}` never matched a step of its worker: look at the steps with -v, and mend the pattern or \
+         its nth"
+    ))
 }
 
 /// `*.replay.json` beside the scenario file, in order.

@@ -9,12 +9,31 @@ use super::{
     history::History,
     items::{array_ids, logged_ids},
     judgement::Accusation,
+    operations::is_marker,
     rules::{STDOUT, glob, pointer},
 };
 use crate::{
     scenario::Conserve,
-    world::{Node, Outcome},
+    world::{Node, Op, Outcome, Run, Step},
 };
+
+/// The last, unfinished operation of each worker that was hit: from which step on.
+struct CutOperations(BTreeMap<usize, usize>);
+
+impl CutOperations {
+    fn of(run: &Run, hit: &BTreeSet<usize>) -> Self {
+        let begin = |worker: &usize| {
+            let own = |step: &Step| usize::from(step.actor.0) == *worker;
+            let mark = run.steps.iter().rposition(|step| own(step) && is_marker(step));
+            (*worker, mark.unwrap_or(0))
+        };
+        CutOperations(hit.iter().map(begin).collect())
+    }
+
+    fn holds(&self, worker: usize, step: usize) -> bool {
+        self.0.get(&worker).is_some_and(|from| step >= *from)
+    }
+}
 
 /// The conserve judge of a scenario.
 #[derive(Debug)]
@@ -31,8 +50,19 @@ impl ConserveJudge {
 
     /// Judges a run by its history and what it left behind. Without recorded steps (`History` of an unrecorded run)
     /// ids that came and went within the run are not known to have been generated.
-    pub(super) fn judge(&self, history: &History, outcome: &Outcome) -> Option<Accusation> {
-        let generated = self.generated(history);
+    ///
+    /// An operation that a kill cut short before it was acknowledged may have happened or not: an id that only it put
+    /// into the array is not lost, and one that it executed is not executed twice when somebody does it over. What it
+    /// took away from others is lost.
+    pub(super) fn judge(
+        &self,
+        history: &History,
+        outcome: &Outcome,
+        run: &Run,
+        hit: &BTreeSet<usize>,
+    ) -> Option<Accusation> {
+        let cut = CutOperations::of(run, hit);
+        let generated = self.generated(history, &cut);
         let queued = self.queued(outcome);
         let mut executed: BTreeMap<String, usize> = BTreeMap::new();
         for id in self.executed(outcome, &generated) {
@@ -40,19 +70,51 @@ impl ConserveJudge {
         }
         let lost: Vec<String> =
             generated.iter().filter(|id| !executed.contains_key(*id) && !queued.contains(*id)).cloned().collect();
-        let twice = |id: &&String| !self.config.at_least_once && executed.get(*id).is_some_and(|times| *times > 1);
+        let redone = self.executed_by(&cut, outcome, run, &generated);
+        let twice = |id: &&String| {
+            let times = executed.get(*id).copied().unwrap_or(0);
+            !self.config.at_least_once && times.saturating_sub(redone.get(*id).copied().unwrap_or(0)) > 1
+        };
         let duplicated: Vec<String> = generated.iter().filter(twice).cloned().collect();
         (!lost.is_empty() || !duplicated.is_empty()).then_some(Accusation::Conserve { lost, duplicated })
     }
 
     /// Ids in any published version, the last one included.
-    fn generated(&self, history: &History) -> BTreeSet<String> {
+    fn generated(&self, history: &History, cut: &CutOperations) -> BTreeSet<String> {
         let versions = history.versions.iter().filter(|(path, _)| self.files.is_match(path)).flat_map(|(_, all)| all);
         versions
-            .filter(|version| version.published)
+            .filter(|version| {
+                version.published && !version.by.zip(version.step).is_some_and(|(by, at)| cut.holds(by, at))
+            })
             .filter_map(|version| array_ids(version.bytes.as_deref()?, &self.config.pointer, &self.config.id))
             .flatten()
             .collect()
+    }
+
+    /// How often each id was executed by operations that were cut short.
+    fn executed_by(
+        &self,
+        cut: &CutOperations,
+        outcome: &Outcome,
+        run: &Run,
+        generated: &BTreeSet<String>,
+    ) -> BTreeMap<String, usize> {
+        let mut out = BTreeMap::new();
+        let mut add = |bytes: &[u8]| {
+            for id in logged_ids(bytes, &self.config.id, generated) {
+                *out.entry(id).or_default() += 1;
+            }
+        };
+        if self.config.done == STDOUT {
+            let ends = outcome.actors.iter().enumerate().filter(|(worker, _)| cut.0.contains_key(worker));
+            ends.for_each(|(_, end)| add(&end.stdout));
+        } else {
+            let log = |step: &Step| step.op == Op::Write && step.path.as_ref() == Some(&self.config.done);
+            let steps = run.steps.iter().enumerate();
+            let own = steps.filter(|(at, step)| log(step) && cut.holds(usize::from(step.actor.0), *at));
+            own.filter_map(|(_, step)| step.data.as_deref()).for_each(add);
+        }
+        out
     }
 
     fn queued(&self, outcome: &Outcome) -> BTreeSet<String> {

@@ -1,9 +1,11 @@
 //! Runs in which nobody can go on: deadlock, stale lock, livelock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{judgement::Accusation, locks::LockTrace};
-use crate::world::{ActorId, Ended, Op, Run};
+use crate::world::{ActorId, Ended, Op, Outcome, Run, Step};
+
+const EEXIST: i64 = 17;
 
 /// The accusation of a run that did not end by itself.
 pub(super) fn judge(run: &Run) -> Option<Accusation> {
@@ -33,7 +35,6 @@ pub(super) fn judge(run: &Run) -> Option<Accusation> {
 
 /// What an actor tries to create again and again although nobody alive made it.
 fn stale_wait(run: &Run, spinning: &[ActorId], actor: ActorId) -> Option<(ActorId, String)> {
-    const EEXIST: i64 = 17;
     let attempt = run.steps.iter().rev().find(|step| {
         step.actor == actor
             && step.ret == -EEXIST
@@ -53,6 +54,36 @@ fn stale_wait(run: &Run, spinning: &[ActorId], actor: ActorId) -> Option<(ActorI
         Some(maker) if alive(maker) => None,
         _ => Some((actor, name.clone())),
     }
+}
+
+/// Workers that gave up because of a lock that a killed one left: among the last steps of each is one that finds a name
+/// which a killed worker made, and which nobody took away.
+pub(super) fn stale_failures(
+    run: &Run,
+    outcome: &Outcome,
+    hit: &BTreeSet<usize>,
+    failed: &BTreeSet<usize>,
+) -> Vec<(ActorId, String)> {
+    /// Steps between the last look at the lock and the end: messages, closes, temporary files.
+    const LAST: usize = 12;
+    let made = |step: &&Step| {
+        let makes = matches!(step.op, Op::Create | Op::Mkdir | Op::Link | Op::Symlink | Op::Rename);
+        makes && !step.failed() && hit.contains(&usize::from(step.actor.0))
+    };
+    let names = run.steps.iter().filter(made).filter_map(|step| step.path2.as_ref().or(step.path.as_ref()));
+    let left: BTreeSet<&String> = names.filter(|name| outcome.files.contains_key(*name)).collect();
+    let waits = |worker: &usize| {
+        let own = run.steps.iter().rev().filter(|step| usize::from(step.actor.0) == *worker);
+        let mut last = own.filter(|step| step.chosen && step.op != Op::Exit).take(LAST);
+        let found = last.find_map(|step| {
+            let name = step.path2.as_ref().filter(|_| step.op == Op::Link).or(step.path.as_ref())?;
+            // A refused attempt to make it, or a look that found it.
+            let meets = if step.failed() { step.ret == -EEXIST } else { matches!(step.op, Op::Stat | Op::Access) };
+            (meets && left.contains(name)).then(|| name.clone())
+        })?;
+        Some((super::reference::actor(*worker), found))
+    };
+    failed.iter().filter_map(waits).collect()
 }
 
 /// Whether an actor is over, by itself or by a kill.

@@ -1,6 +1,6 @@
-//! Workers that failed or were killed: who they are, how they may count, what they leave behind.
+//! Workers that failed or were hit by a fault: who they are, how they may count, what they leave behind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     judgement::Accusation,
@@ -9,10 +9,10 @@ use super::{
 };
 use crate::{
     scenario::Scenario,
-    world::{ActorEnd, Op, Outcome, Step},
+    world::{ActorEnd, Node, Op, Outcome, Step},
 };
 
-/// With more failed or killed workers than this, only none or all of them are left out.
+/// With more failed or hit workers than this, only none or all of them are left out.
 const MAX_SUBSETS: usize = 4;
 
 /// One way to look at failed and killed workers.
@@ -21,21 +21,42 @@ pub(super) struct Attempt {
     pub(super) participants: BTreeSet<usize>,
     /// Whose exit and output say nothing.
     pub(super) loose: BTreeSet<usize>,
-    /// Failed workers are treated leniently: the result is `worker-failed`.
-    pub(super) lenient: bool,
+    /// What is overlooked.
+    pub(super) kind: Leniency,
 }
 
-/// The ways in which failed and killed workers may count, the strictest first.
-pub(super) fn attempts(workers: usize, failed: &BTreeSet<usize>, killed: &BTreeSet<usize>) -> Vec<Attempt> {
+/// What is overlooked when an outcome is compared with a serial order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leniency {
+    /// Nothing: an order that fits makes the run right. (A worker that a fault hit counts as run or not run.)
+    None,
+    /// That workers failed: `worker-failed`.
+    Failed,
+    /// After a fault: that the work of workers which ended well is gone.
+    Lost,
+}
+
+/// The ways in which failed workers and those hit by a fault may count, the strictest first.
+pub(super) fn attempts(workers: usize, failed: &BTreeSet<usize>, hit: &BTreeSet<usize>) -> Vec<Attempt> {
     let everyone: BTreeSet<usize> = (0..workers).collect();
     let mut out = Vec::new();
-    for left_out in subsets(killed) {
-        out.push(Attempt { participants: &everyone - &left_out, loose: killed.clone(), lenient: false });
+    for left_out in subsets(hit) {
+        out.push(Attempt { participants: &everyone - &left_out, loose: hit.clone(), kind: Leniency::None });
     }
     if !failed.is_empty() {
-        let loose = failed | killed;
+        let loose = failed | hit;
         for left_out in subsets(&loose) {
-            out.push(Attempt { participants: &everyone - &left_out, loose: loose.clone(), lenient: true });
+            out.push(Attempt { participants: &everyone - &left_out, loose: loose.clone(), kind: Leniency::Failed });
+        }
+    }
+    let well = &(&everyone - hit) - failed;
+    if !hit.is_empty() {
+        for gone in &well {
+            for left_out in subsets(hit) {
+                let left_out: BTreeSet<usize> = left_out.into_iter().chain([*gone]).collect();
+                let loose = &left_out | hit;
+                out.push(Attempt { participants: &everyone - &left_out, loose, kind: Leniency::Lost });
+            }
         }
     }
     out
@@ -65,11 +86,6 @@ pub(super) fn failed_workers(scenario: &Scenario, outcome: &Outcome) -> BTreeSet
     pairs.filter(|(_, (worker, end))| failed(&worker.exit, end)).map(|(at, _)| at).collect()
 }
 
-/// The workers hit by a kill.
-pub(super) fn killed_workers(outcome: &Outcome) -> BTreeSet<usize> {
-    outcome.actors.iter().enumerate().filter(|(_, end)| killed(end)).map(|(at, _)| at).collect()
-}
-
 /// The accusation of these workers.
 pub(super) fn worker_failed(scenario: &Scenario, outcome: &Outcome, failed: &BTreeSet<usize>) -> Accusation {
     let ending = |worker: &usize| match (scenario.workers.get(*worker), outcome.actors.get(*worker)) {
@@ -82,17 +98,32 @@ pub(super) fn worker_failed(scenario: &Scenario, outcome: &Outcome, failed: &BTr
     }
 }
 
-/// Files that only these (failed or killed) workers made: nobody else opened them.
-pub(super) fn left_behind(steps: &[Step], outcome: &Outcome, failed: &BTreeSet<usize>) -> BTreeSet<String> {
+/// Files that only these (failed or killed) workers made: they were not there at the start, and nobody else opened them.
+pub(super) fn left_behind(
+    steps: &[Step],
+    outcome: &Outcome,
+    failed: &BTreeSet<usize>,
+    initial: &BTreeMap<String, Node>,
+) -> BTreeSet<String> {
     let mut made = BTreeSet::new();
     let mut opened = BTreeSet::new();
     for step in steps.iter().filter(|step| !step.failed()) {
         let paths = step.path.iter().chain(&step.path2);
         if failed.contains(&usize::from(step.actor.0)) {
+            // A new file, whatever somebody else did with another one of this name before.
+            let fresh = match step.op {
+                Op::Create | Op::Mkdir | Op::Symlink => step.path.as_ref(),
+                Op::Link | Op::Rename => step.path2.as_ref(),
+                _ => None,
+            };
+            if let Some(path) = fresh {
+                opened.remove(path);
+            }
             made.extend(paths);
         } else if !matches!(step.op, Op::Stat | Op::Access) {
             opened.extend(paths);
         }
     }
-    outcome.files.keys().filter(|path| made.contains(path) && !opened.contains(path)).cloned().collect()
+    let left = |path: &&String| made.contains(path) && !opened.contains(path) && !initial.contains_key(*path);
+    outcome.files.keys().filter(left).cloned().collect()
 }

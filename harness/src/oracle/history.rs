@@ -3,14 +3,15 @@
 //! A version is *published* when a finished file gets its name (rename, link), when the last writer closes it or
 //! gives its lock back, and, for appending descriptors, by each call. When a second writer begins to change a file
 //! that the first has not published yet, what the first had written is kept as an unpublished version: it may be the
-//! one that is lost. Needs a recorded run; in another it only knows the initial versions.
+//! one that is lost. What a worker that is killed was changing, and what a failed or short write left incomplete, is
+//! not published by the close that follows, nor by a rename. Needs a recorded run; in another it only knows the initial versions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use crate::world::{Effect, Inode, Node, Op, Run, Step};
+use crate::world::{ASKED_FLAG, Effect, Inode, Node, Op, Run, Step};
 
 /// One content of one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,6 +127,14 @@ pub struct History {
     current: BTreeMap<Inode, usize>,
     appending: BTreeSet<(usize, Inode)>,
     open: BTreeMap<(usize, Inode), Option<usize>>,
+    /// Files with a change that a fault cut short and that was not made good: whose, and how many bytes are missing.
+    unfinished: BTreeMap<Inode, (usize, u64)>,
+    /// Names that were there at the start.
+    at_start: BTreeSet<String>,
+    /// Names that were moved to another name.
+    moved: BTreeSet<String>,
+    /// Names of new files that were not published yet.
+    fresh: BTreeSet<String>,
 }
 
 impl History {
@@ -143,6 +152,7 @@ impl History {
                     base: None,
                 };
                 history.versions.insert(path.clone(), vec![first]);
+                history.at_start.insert(path.clone());
             }
         }
         for (number, step) in run.steps.iter().enumerate() {
@@ -165,7 +175,15 @@ impl History {
         self.versions.get(path)?.get(number)
     }
 
+    /// Whose change of this path a fault cut short, if what the name leads to now was left like that; never for a new
+    /// file that nobody had published.
+    pub fn cut_short(&self, path: &str) -> Option<usize> {
+        let inode = self.bound.get(path).filter(|_| !self.fresh.contains(path))?;
+        self.unfinished.get(inode).map(|(by, _)| *by)
+    }
+
     fn step(&mut self, number: usize, step: &Step) {
+        self.note_fault(number, step);
         if step.failed() && step.effects.is_empty() {
             return;
         }
@@ -194,6 +212,9 @@ impl History {
                         self.former.insert(inode, path.clone());
                     }
                     let renamed_away = matches!(step.op, Op::Rename | Op::Exchange);
+                    if renamed_away {
+                        self.moved.insert(path.clone());
+                    }
                     if !renamed_away && self.versions.contains_key(path) {
                         let base = self.last_read(actor, path);
                         let gone = Version {
@@ -219,6 +240,41 @@ impl History {
                     self.publish(inode, &dirty, number, true);
                 }
             }
+        }
+    }
+
+    /// What a fault leaves unfinished: the changes of a worker that is killed, and a write that moved too little. A
+    /// write that goes on where the short one ended makes it good, and so does beginning anew with an empty file.
+    fn note_fault(&mut self, number: usize, step: &Step) {
+        let actor = usize::from(step.actor.0);
+        match (step.op, step.fault()) {
+            (Op::Exit, Some(kind)) => {
+                let own: Vec<Inode> =
+                    self.dirty.iter().filter(|(_, dirty)| dirty.by == actor).map(|(inode, _)| *inode).collect();
+                for inode in own {
+                    self.unfinished.insert(inode, (actor, u64::MAX));
+                    // Of a worker that goes on without one of its processes another may still publish.
+                    if kind == "kill"
+                        && let Some(dirty) = self.dirty.remove(&inode)
+                    {
+                        self.publish(inode, &dirty, number, false);
+                    }
+                }
+            }
+            (Op::Write, fault) => {
+                let Some(inode) = step.inode else { return };
+                let moved = u64::try_from(step.ret).unwrap_or(0);
+                let asked = step.flags.iter().find_map(|flag| flag.strip_prefix(ASKED_FLAG)?.parse::<u64>().ok());
+                if let (Some(_), Some(asked)) = (fault, asked) {
+                    self.unfinished.insert(inode, (actor, asked.saturating_sub(moved)));
+                } else if let Some((by, missing)) = self.unfinished.get_mut(&inode)
+                    && *by == actor
+                {
+                    *missing = missing.saturating_sub(moved);
+                }
+                self.unfinished.retain(|_, (_, missing)| *missing > 0);
+            }
+            _ => {}
         }
     }
 
@@ -285,6 +341,9 @@ impl History {
             self.dirty.remove(&inode);
         }
         let before = self.content.insert(inode, after.clone()).flatten();
+        if after.as_deref().is_some_and(<[u8]>::is_empty) {
+            self.unfinished.remove(&inode);
+        }
         let paths: Vec<String> = self.names(inode).cloned().collect();
         for path in paths {
             self.show(path, Frame { step: number, by: actor, bytes: after.clone(), absent: false });
@@ -320,20 +379,29 @@ impl History {
             self.dirty.remove(&inode);
             let base = self.last_read(actor, path);
             let bytes = self.content.get(&inode).cloned().flatten();
-            let version = Version { by: Some(actor), step: Some(number), bytes, absent: false, published: true, base };
+            let published = !self.unfinished.contains_key(&inode);
+            let version = Version { by: Some(actor), step: Some(number), bytes, absent: false, published, base };
+            self.fresh.remove(path);
             self.push(path, version, number);
             let last = self.versions[path].len() - 1;
             self.current.insert(inode, last);
         } else {
             self.versions.entry(path.to_owned()).or_default();
+            if !self.at_start.contains(path) || self.moved.contains(path) {
+                self.fresh.insert(path.to_owned());
+            }
             self.current.remove(&inode);
         }
     }
 
     fn publish(&mut self, inode: Inode, dirty: &Dirty, step: usize, published: bool) {
         let bytes = self.content.get(&inode).cloned().flatten();
+        let published = published && !self.unfinished.contains_key(&inode);
         let paths: Vec<String> = self.names(inode).cloned().collect();
         for path in paths {
+            if published {
+                self.fresh.remove(&path);
+            }
             let version = Version {
                 by: Some(dirty.by),
                 step: Some(step),

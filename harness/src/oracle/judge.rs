@@ -3,16 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    Case,
     conserve::ConserveJudge,
     ending,
     error::OracleError,
-    failures::{failed, failed_workers, worker_failed},
+    failures::{failed, failed_workers, left_behind, worker_failed},
     history::History,
+    hits::hit_workers,
     judgement::{Accusation, Judgement, Wrong, note},
     outcome::ending_text,
     reference::SerialRunner,
     rules::Rules,
     serial::{MAX_ORDERS, SerialJudge, SerialVerdict},
+    torn_file::{Published, TornFile, torn_files},
 };
 use crate::{
     scenario::{Scenario, Serial},
@@ -29,6 +32,8 @@ pub struct Judge {
     conserve: Option<ConserveJudge>,
     /// With `serial = false`: how the first complete run ended.
     first: Option<Outcome>,
+    /// What runs without faults published.
+    published: Published,
 }
 
 impl Judge {
@@ -40,16 +45,18 @@ impl Judge {
         let rules = Rules::new(&scenario.oracle)?;
         Ok(Judge {
             scenario: scenario.clone(),
+            serial: SerialJudge::new(scenario, rules, initial.clone()),
             initial,
-            serial: SerialJudge::new(scenario, rules),
             conserve: scenario.oracle.conserve.as_ref().map(ConserveJudge::new).transpose()?,
             first: None,
+            published: Published::default(),
         })
     }
 
-    /// Whether the runs to judge must be recorded: conserve counts what was ever published.
+    /// Whether the runs to judge must be recorded: conserve counts what was ever published, and what a fault leaves
+    /// behind is compared with it.
     pub fn needs_record(&self) -> bool {
-        self.conserve.is_some()
+        self.conserve.is_some() || !self.scenario.faults.is_empty()
     }
 
     /// Closes one way to a silent green: the reason for cannot-tell when a worker fails in every serial order (with
@@ -120,12 +127,15 @@ impl Judge {
         let mut accusations = Vec::new();
         let mut warnings = Vec::new();
         let mut unknown = None;
+        let hit = hit_workers(run);
         if self.scenario.oracle.serial == Serial::Off {
-            let (accused, noted) = self.against_first(outcome);
+            let (accused, noted) = self.against_first(outcome, &hit);
             accusations.extend(accused);
             warnings.extend(noted);
+            let left = left_behind(&run.steps, outcome, &hit, &self.initial);
+            warnings.extend(left.into_iter().map(|path| note(format!("left behind: {path}"))));
         } else {
-            match self.serial.judge(&self.scenario, run, outcome, runner)? {
+            match self.serial.judge(&self.scenario, run, outcome, &hit, runner)? {
                 SerialVerdict::Right(notes) => warnings = notes,
                 SerialVerdict::Wrong(accusation, notes) => {
                     accusations.push(accusation);
@@ -135,14 +145,20 @@ impl Judge {
                 SerialVerdict::Abstains => {}
             }
         }
+        let history = if self.needs_record() { History::of(run, &self.initial) } else { History::default() };
         if let Some(conserve) = &self.conserve {
-            accusations.extend(conserve.judge(&History::of(run, &self.initial), outcome));
+            accusations.extend(conserve.judge(&history, outcome, run, &hit));
         }
         match (&self.scenario.check, &outcome.check) {
             (Some(_), Some(check)) if !check.passed => accusations
                 .push(Accusation::Check { exit: check.exit, output: last_lines(&check.output, 5).join("\n") }),
             (Some(_), None) => unknown = unknown.or(Some("the check was not run".to_owned())),
             _ => {}
+        }
+        if hit.is_empty() {
+            self.published.learn(&history);
+        } else {
+            self.after_fault(run, &history, outcome, &hit, &mut accusations, &mut warnings);
         }
         Ok(match (accusations.is_empty(), unknown) {
             (false, _) => Judgement::Wrong(Wrong { accusations, warnings }),
@@ -157,11 +173,44 @@ impl Judge {
         self.serial.references.feasible(&everyone).into_iter().map(|reference| &reference.run).collect()
     }
 
+    /// What only a fault can do: files left half done, and locks that nobody gives back any more.
+    fn after_fault(
+        &self,
+        run: &Run,
+        history: &History,
+        outcome: &Outcome,
+        hit: &BTreeSet<usize>,
+        accusations: &mut Vec<Accusation>,
+        warnings: &mut Vec<Warning>,
+    ) {
+        let failed = &failed_workers(&self.scenario, outcome) - hit;
+        if !accusations.is_empty() {
+            let waiting = ending::stale_failures(run, outcome, hit, &failed);
+            if !waiting.is_empty() {
+                accusations.push(Accusation::StaleLock { waiting });
+            }
+        }
+        // Where a state command is compared, the files are not.
+        if self.scenario.oracle.state.is_some() {
+            return;
+        }
+        let case = Case { scenario: &self.scenario, initial: &self.initial };
+        let files = torn_files(&case, history, outcome, &self.published);
+        // Where only a check decides, it has read the files and accepts them or not.
+        let decided = self.scenario.oracle.serial == Serial::Off && self.scenario.check.is_some();
+        if decided && accusations.is_empty() {
+            let text = |file: &TornFile| format!("{} holds {}, and the check accepts that", file.path, file.holds);
+            warnings.extend(files.iter().map(|file| note(text(file))));
+        } else if !files.is_empty() {
+            accusations.push(Accusation::TornFile { files });
+        }
+    }
+
     /// `serial = false`: exit codes that were right in the first run, and the state command's output.
     ///
     /// Where a check decides, it sees how each worker ended (`NOCLOBBER_RESULTS`) and accepts that or not: a failure
     /// that it accepts is worth a warning only.
-    fn against_first(&mut self, outcome: &Outcome) -> (Vec<Accusation>, Vec<Warning>) {
+    fn against_first(&mut self, outcome: &Outcome, hit: &BTreeSet<usize>) -> (Vec<Accusation>, Vec<Warning>) {
         let Some(first) = &self.first else {
             self.first = Some(outcome.clone());
             return (Vec::new(), Vec::new());
@@ -169,6 +218,9 @@ impl Judge {
         let (mut out, mut notes) = (Vec::new(), Vec::new());
         let mut news = failed_workers(&self.scenario, outcome);
         news.retain(|worker| {
+            if hit.contains(worker) {
+                return false;
+            }
             let exits = &self.scenario.workers[*worker].exit;
             first.actors.get(*worker).is_some_and(|end| !failed(exits, end))
         });

@@ -1,5 +1,6 @@
 //! What a judge says of one run.
 
+use super::torn_file::TornFile;
 use crate::world::{ActorId, Warning, WarningKind};
 
 /// The judgement of one run: it has three values.
@@ -50,6 +51,16 @@ pub enum Accusation {
         lost: Vec<String>,
         /// Executed more than once.
         duplicated: Vec<String>,
+    },
+    /// A fault left files incomplete that others know.
+    TornFile {
+        /// Which.
+        files: Vec<TornFile>,
+    },
+    /// After a fault the outcome is as if these workers, which ended well, had not run.
+    LostAfterCrash {
+        /// Whose work is gone.
+        workers: Vec<ActorId>,
     },
     /// The check command rejects the final world.
     Check {

@@ -2,7 +2,7 @@
 //!
 //! **Judges accuse.** [`Judge`] holds those of a scenario: *serial* (some serial order of the workers, or of their
 //! operations, explains the outcome), *conserve* (every id is executed once or still queued), *check* (the user's
-//! command), and the ends nobody wants (deadlock, stale lock, livelock). A [`Judgement`] is right, wrong or unknown.
+//! command), *torn file* (a fault left half a file), and the ends nobody wants (deadlock, stale lock, livelock). A [`Judgement`] is right, wrong or unknown.
 //!
 //! **Witnesses name.** [`History`] (versions, who read what), [`LockTrace`] and [`Lockset`] (who owned what), and the
 //! torn witness never accuse a run that the judges pass: [`name()`] uses them to say what happened in a run that failed,
@@ -28,6 +28,7 @@ mod failures;
 mod film;
 mod graph;
 mod history;
+mod hits;
 mod items;
 mod json;
 mod judge;
@@ -50,6 +51,7 @@ mod story;
 mod tests;
 mod text;
 mod torn;
+mod torn_file;
 mod warnings;
 
 pub use case::Case;
@@ -69,4 +71,5 @@ pub use operations::MARKER;
 pub use reference::SerialRunner;
 pub use sharing::Sharing;
 pub use torn::{InvalidTime, invalid_json, readings_of_unpublished, torn_readings};
+pub use torn_file::TornFile;
 pub use warnings::witness_warnings;

@@ -8,6 +8,7 @@ use super::{
     duplicates::{Duplicate, duplicates, own_files},
     failures::failed_workers,
     history::{History, Reading},
+    hits::{faults, hit_workers},
     judge::last_lines,
     judgement::{Accusation, Wrong},
     locks::LockTrace,
@@ -80,24 +81,32 @@ pub fn name(case: &Case<'_>, run: &Run, wrong: &Wrong, references: &[&Run]) -> N
             findings.conserve = (lost.clone(), duplicated.clone());
         }
     }
-    let kind = kind(wrong, &findings, otherwise_right);
+    let kind = kind(wrong, &findings, otherwise_right, !hit_workers(run).is_empty());
     let mut named = story::tell(case, run, wrong, &findings, kind);
     if run.choices.iter().any(|choice| matches!(choice, Choice::Wake(_))) {
         named.needs.push("early-wake".to_owned());
     }
+    named.needs.extend(faults(run));
     named
 }
 
 /// The most severe kind that the accusations and findings support.
-fn kind(wrong: &Wrong, findings: &Findings<'_>, otherwise_right: bool) -> Kind {
+fn kind(wrong: &Wrong, findings: &Findings<'_>, otherwise_right: bool, crashed: bool) -> Kind {
     let ended = wrong.accusations.iter().find_map(|accusation| match accusation {
         Accusation::Deadlock { .. } => Some(Kind::Deadlock),
         Accusation::StaleLock { .. } => Some(Kind::StaleLock),
         Accusation::Livelock { .. } => Some(Kind::Livelock),
         _ => None,
     });
-    if let Some(kind) = ended {
+    // A worker that gives up before a stale lock ends; only one that never ends stands alone.
+    if let (Some(kind), 1) = (ended, wrong.accusations.len()) {
         return kind;
+    }
+    let accused = |fits: fn(&Accusation) -> bool| wrong.accusations.iter().any(fits);
+    if crashed && findings.lost.is_empty() && !findings.conserve.0.is_empty()
+        || accused(|a| matches!(a, Accusation::LostAfterCrash { .. }))
+    {
+        return Kind::LostAfterCrash;
     }
     if !findings.conserve.0.is_empty() || !findings.lost.is_empty() {
         return Kind::LostUpdate;
@@ -105,22 +114,26 @@ fn kind(wrong: &Wrong, findings: &Findings<'_>, otherwise_right: bool) -> Kind {
     if !findings.conserve.1.is_empty() || !findings.duplicates.is_empty() {
         return Kind::DuplicateDelivery;
     }
+    if accused(|a| matches!(a, Accusation::TornFile { .. })) {
+        return Kind::TornFile;
+    }
     if !findings.torn.is_empty() {
         return Kind::TornRead;
     }
     if otherwise_right {
-        return Kind::WorkerFailed;
+        return ended.unwrap_or(Kind::WorkerFailed);
     }
     if !findings.locks.overlaps().is_empty() {
         return Kind::BrokenLock;
     }
     let serial = wrong.accusations.iter().any(|a| matches!(a, Accusation::Serial { .. }));
-    if serial { Kind::Unserializable } else { Kind::CheckFailed }
+    if serial { Kind::Unserializable } else { ended.unwrap_or(Kind::CheckFailed) }
 }
 
 /// Nothing is wrong but that workers failed.
 fn otherwise_right(wrong: &Wrong) -> bool {
-    wrong.accusations.iter().all(|a| matches!(a, Accusation::WorkerFailed { .. }))
+    let lenient = |a: &Accusation| matches!(a, Accusation::WorkerFailed { .. } | Accusation::StaleLock { .. });
+    wrong.accusations.iter().all(lenient)
 }
 
 /// The workers that behaved as in no serial order; all of them when none stands out.

@@ -98,6 +98,20 @@ impl Operations {
         Serializable::No(edges)
     }
 
+    /// What the last operation of a worker changed, if anything but these files: a path.
+    pub(super) fn half_done(&self, steps: &[Step], worker: usize, left_behind: &BTreeSet<String>) -> Option<String> {
+        let last = self.owner.iter().rposition(|(owner, _)| *owner == worker)?;
+        let own = steps.iter().enumerate().filter(|(at, _)| self.node[*at] == Some(last)).map(|(_, step)| step);
+        let data = |access: &Access| !is_lock(&access.object) && !matches!(access.object, Object::Life(_));
+        let changes = |step: &&Step| {
+            !step.failed() && !is_marker(step) && step.accesses.iter().any(|a| data(a) && a.mode != Mode::Read)
+        };
+        own.filter(changes).find_map(|step| {
+            let mut paths = step.path.iter().chain(&step.path2);
+            paths.find(|path| !left_behind.contains(*path)).cloned()
+        })
+    }
+
     fn graph(&self, steps: &[Step], left_out: &BTreeSet<usize>) -> (Graph, BTreeMap<(usize, usize), Edge>) {
         let mut builder = Builder::new(self.owner.len());
         for pair in self.owner.windows(2).enumerate().filter(|(_, pair)| pair[0].0 == pair[1].0) {

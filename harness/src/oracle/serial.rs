@@ -14,7 +14,7 @@ use super::{
     compare::same_content,
     digest::outcome_digest,
     error::OracleError,
-    failures::{Attempt, attempts, failed_workers, killed_workers, left_behind, worker_failed},
+    failures::{Attempt, Leniency, attempts, failed_workers, left_behind, worker_failed},
     graph,
     judgement::{Accusation, note},
     mask::Mask,
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     scenario::{Scenario, Serial},
-    world::{Outcome, Run, Step, Warning},
+    world::{Node, Outcome, Run, Step, Warning},
 };
 
 /// At most so many orders of one set of workers are run.
@@ -47,10 +47,12 @@ pub(super) enum SerialVerdict {
 pub(super) struct SerialJudge {
     rules: Rules,
     precedence: Precedence,
+    /// The world before the first step.
+    initial: BTreeMap<String, Node>,
     /// Serial runs so far.
     pub(super) references: References,
-    /// Distinct outcomes that whole workers in some order explain, or do not.
-    cache: BTreeMap<[u8; 32], Whole>,
+    /// Distinct outcomes (and who was hit by a fault) that whole workers in some order explain, or do not.
+    cache: BTreeMap<([u8; 32], BTreeSet<usize>), Whole>,
 }
 
 /// What the orders of whole workers say of an outcome.
@@ -85,9 +87,9 @@ struct Search<'a> {
 }
 
 impl SerialJudge {
-    pub(super) fn new(scenario: &Scenario, rules: Rules) -> SerialJudge {
+    pub(super) fn new(scenario: &Scenario, rules: Rules, initial: BTreeMap<String, Node>) -> SerialJudge {
         let precedence = Precedence::new(&scenario.workers);
-        SerialJudge { rules, precedence, references: References::default(), cache: BTreeMap::new() }
+        SerialJudge { rules, precedence, initial, references: References::default(), cache: BTreeMap::new() }
     }
 
     /// Whether two outputs of the state command are the same under the scenario's rules.
@@ -122,13 +124,14 @@ impl SerialJudge {
         scenario: &Scenario,
         run: &Run,
         outcome: &Outcome,
+        hit: &BTreeSet<usize>,
         runner: &mut dyn SerialRunner,
     ) -> Result<SerialVerdict, OracleError> {
-        let digest = outcome_digest(outcome);
+        let digest = (outcome_digest(outcome), hit.clone());
         let whole = match self.cache.get(&digest) {
             Some(known) => known.clone(),
             None => {
-                let found = self.whole_workers(scenario, run, outcome, runner)?;
+                let found = self.whole_workers(scenario, run, outcome, hit, runner)?;
                 self.cache.insert(digest, found.clone());
                 found
             }
@@ -141,7 +144,7 @@ impl SerialJudge {
         let feasible = !self.references.feasible(&everyone).is_empty();
         let mut cycle = Vec::new();
         if scenario.oracle.serial == Serial::Operations && (feasible || run.steps.iter().any(is_marker)) {
-            match self.operations(scenario, run, outcome) {
+            match self.operations(scenario, run, outcome, hit) {
                 Ok(verdict) => return Ok(verdict),
                 Err(edges) => cycle = edges,
             }
@@ -180,9 +183,10 @@ impl SerialJudge {
         scenario: &Scenario,
         run: &Run,
         outcome: &Outcome,
+        hit: &BTreeSet<usize>,
         runner: &mut dyn SerialRunner,
     ) -> Result<Whole, OracleError> {
-        let (failed, killed) = (failed_workers(scenario, outcome), killed_workers(outcome));
+        let failed = &failed_workers(scenario, outcome) - hit;
         let mut search = Search {
             names: scenario.workers.iter().map(|worker| worker.name.as_str()).collect(),
             outcome,
@@ -194,8 +198,9 @@ impl SerialJudge {
             heavy: None,
             warnings: BTreeSet::new(),
         };
-        for attempt in attempts(scenario.workers.len(), &failed, &killed) {
-            search.left_behind = left_behind(&run.steps, outcome, &attempt.loose);
+        for attempt in attempts(scenario.workers.len(), &failed, hit) {
+            let makers = if attempt.kind == Leniency::Lost { hit } else { &attempt.loose };
+            search.left_behind = left_behind(&run.steps, outcome, makers, &self.initial);
             let orders = self.orders(&run.steps, &attempt.participants, scenario.workers.len());
             let mut budget = MAX_ORDERS.saturating_sub(self.references.tried(&attempt.participants));
             for masked in [false, true] {
@@ -209,10 +214,16 @@ impl SerialJudge {
                     }
                     if self.fits(&mut search, &attempt, order, masked, runner)? {
                         let warnings = search.warnings.into_iter().map(note).collect();
-                        return Ok(Whole::Fits(if attempt.lenient {
-                            SerialVerdict::Wrong(worker_failed(scenario, outcome, &failed), warnings)
-                        } else {
-                            SerialVerdict::Right(warnings)
+                        return Ok(Whole::Fits(match attempt.kind {
+                            Leniency::None => SerialVerdict::Right(warnings),
+                            Leniency::Failed => {
+                                SerialVerdict::Wrong(worker_failed(scenario, outcome, &failed), warnings)
+                            }
+                            Leniency::Lost => {
+                                let gone = |w: &usize| !attempt.participants.contains(w) && !hit.contains(w);
+                                let workers = (0..scenario.workers.len()).filter(gone).map(actor).collect();
+                                SerialVerdict::Wrong(Accusation::LostAfterCrash { workers }, warnings)
+                            }
                         }));
                     }
                 }
@@ -258,7 +269,7 @@ impl SerialJudge {
         }
         if compared.equal() {
             search.heavy = compared.heavy.first().cloned();
-        } else if !attempt.lenient && compared.differences.len() < search.fewest {
+        } else if attempt.kind == Leniency::None && compared.differences.len() < search.fewest {
             search.fewest = compared.differences.len();
             search.nearest = Some(order.to_vec());
             search.differences = compared.differences;
@@ -267,9 +278,21 @@ impl SerialJudge {
     }
 
     /// Judges by operations; `Err` is the cycle in words.
-    fn operations(&self, scenario: &Scenario, run: &Run, outcome: &Outcome) -> Result<SerialVerdict, Vec<String>> {
+    fn operations(
+        &self,
+        scenario: &Scenario,
+        run: &Run,
+        outcome: &Outcome,
+        hit: &BTreeSet<usize>,
+    ) -> Result<SerialVerdict, Vec<String>> {
         let operations = Operations::of(&run.steps, scenario.workers.len());
-        let failed = self.unusual_failures(scenario, outcome);
+        let failed = &self.unusual_failures(scenario, outcome) - hit;
+        // An operation that a fault cut short is not excused by the order of the others: it must have done nothing.
+        let left = left_behind(&run.steps, outcome, hit, &self.initial);
+        if let Some((worker, path)) = hit.iter().find_map(|w| Some((w, operations.half_done(&run.steps, *w, &left)?))) {
+            let name = scenario.workers.get(*worker).map_or("?", |worker| worker.name.as_str());
+            return Err(vec![format!("{name}'s last operation was cut short after it had changed {path}")]);
+        }
         let failure = || SerialVerdict::Wrong(worker_failed(scenario, outcome, &failed), Vec::new());
         match operations.serializable(&run.steps, &BTreeSet::new()) {
             Serializable::Yes if !failed.is_empty() => Ok(failure()),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     scenario::Kind,
-    world::{ActorId, Run},
+    world::{ActorId, Ended, Run},
 };
 
 /// More evidence of one sort than this is not shown.
@@ -221,6 +221,28 @@ impl Teller<'_> {
                     format!("{}, though not in every order", endings.join(", "))
                 }
                 (Accusation::Deadlock { waiting }, _) => format!("nobody can go on: {}", self.waits(waiting)),
+                (Accusation::TornFile { files }, Kind::TornFile) => match files.first() {
+                    Some(file) => {
+                        self.about(&file.path);
+                        let name = self.who(file.by);
+                        format!("{name} was cut short and left {} with {}", file.path, file.holds)
+                    }
+                    None => continue,
+                },
+                (Accusation::LostAfterCrash { workers }, Kind::LostAfterCrash) => {
+                    let names: Vec<String> = workers.iter().map(|worker| self.who(usize::from(worker.0))).collect();
+                    format!("{} ended well, and after the fault nothing is left of what was done", and(&names))
+                }
+                (Accusation::Conserve { lost, .. }, Kind::LostAfterCrash) => {
+                    if let Some(conserve) = &self.case.scenario.oracle.conserve {
+                        let file = conserve.file.clone();
+                        self.about(&file);
+                    }
+                    format!("{} lost after the fault: neither executed nor queued any more", were(lost))
+                }
+                (Accusation::StaleLock { waiting }, _) if self.run.ended == Ended::Done => {
+                    format!("a worker that is gone left its lock, and {}", self.waits(waiting))
+                }
                 (Accusation::StaleLock { waiting }, _) => {
                     format!("nobody can go on, and whoever held the lock is gone: {}", self.waits(waiting))
                 }
@@ -293,7 +315,19 @@ impl Teller<'_> {
                         self.actors.extend(0..self.case.scenario.workers.len());
                     }
                 }
+                Accusation::TornFile { files } => {
+                    for file in files.iter().take(MOST) {
+                        let name = self.who(file.by);
+                        self.say(format!("{} holds {} (cut short: {name})", file.path, file.holds));
+                    }
+                }
                 _ => {}
+            }
+        }
+        for (number, step) in self.run.steps.iter().enumerate() {
+            if let Some(kind) = step.fault() {
+                let name = self.who(usize::from(step.actor.0));
+                self.say(format!("fault {kind} hit {name} at step {}: {}", number + 1, step.result));
             }
         }
     }

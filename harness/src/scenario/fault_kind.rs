@@ -1,4 +1,5 @@
-//! Kinds of faults: `kill`, `kill-one`, `errno:ENOSPC`, `short-write:N`, `split`, `pause:30s`, `power-cut`.
+//! Kinds of faults: `kill`, `kill-one`, `errno:ENOSPC`, `short-write:N`, `short-read:N`, `split`, `pause:30s`,
+//! `power-cut`.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -20,6 +21,8 @@ pub enum FaultKind {
     Errno(&'static str, i32),
     /// The write moves only that many bytes.
     ShortWrite(u64),
+    /// The read gives only that many bytes, although there are more.
+    ShortRead(u64),
     /// A read or write of more than one page happens in two parts.
     Split,
     /// The worker stands still for that long, in virtual time.
@@ -35,7 +38,7 @@ pub enum FaultKindError {
     #[error(transparent)]
     Unknown(#[from] UnknownName),
     /// The number of bytes is none.
-    #[error("`{}` is no number of bytes: write `short-write:N` with N from 1", .0.escape_debug())]
+    #[error("`{}` is no number of bytes: write `short-write:N` or `short-read:N` with N from 1", .0.escape_debug())]
     Bytes(String),
     /// The pause is no duration.
     #[error(transparent)]
@@ -103,9 +106,14 @@ impl FromStr for FaultKind {
                 Ok(bytes @ 1..) => Ok(FaultKind::ShortWrite(bytes)),
                 _ => Err(FaultKindError::Bytes(bytes.to_owned())),
             },
+            ("short-read", Some(bytes)) => match bytes.parse() {
+                Ok(bytes @ 1..) => Ok(FaultKind::ShortRead(bytes)),
+                _ => Err(FaultKindError::Bytes(bytes.to_owned())),
+            },
             ("pause", Some(duration)) => Ok(FaultKind::Pause(parse_duration(duration)?)),
             ("errno", None) => Err(shape("errno:ENOSPC")),
             ("short-write", None) => Err(shape("short-write:1")),
+            ("short-read", None) => Err(shape("short-read:1")),
             ("pause", None) => Err(shape("pause:30s")),
             ("kill", Some(_)) => Err(shape("kill")),
             ("kill-one", Some(_)) => Err(shape("kill-one")),
@@ -126,6 +134,7 @@ impl fmt::Display for FaultKind {
             FaultKind::KillOne => f.write_str("kill-one"),
             FaultKind::Errno(name, _) => write!(f, "errno:{name}"),
             FaultKind::ShortWrite(bytes) => write!(f, "short-write:{bytes}"),
+            FaultKind::ShortRead(bytes) => write!(f, "short-read:{bytes}"),
             FaultKind::Split => f.write_str("split"),
             FaultKind::Pause(duration) => write!(f, "pause:{}", format_duration(*duration)),
             FaultKind::PowerCut => f.write_str("power-cut"),

@@ -275,8 +275,9 @@ impl Machine {
         let Some(task) = self.tasks.remove(&pid) else { return Ok(()) };
         let actor = &mut self.actors[task.actor];
         if actor.main == Some(pid) {
-            actor.end.exit = code;
-            actor.end.signal = signal;
+            // A worker that a fault hit at its very end was ended by that.
+            actor.end.exit = code.filter(|_| !task.killed);
+            actor.end.signal = if task.killed { Some(libc::SIGKILL) } else { signal };
         }
         if !self.threads_left(task.process)
             && let Some(first) = self.tasks.get_mut(&task.process)
@@ -335,6 +336,10 @@ impl Machine {
 
     fn on_exit_event(&mut self, pid: Pid) -> Result<(), Lost> {
         self.task_mut(pid).deadline = None;
+        if self.task(pid).killed {
+            self.task_mut(pid).state = State::Exiting;
+            return resume(pid, false, 0);
+        }
         if self.exit_matters(pid) {
             self.task_mut(pid).state = State::AtStep(Pending::Exit);
             return Ok(());

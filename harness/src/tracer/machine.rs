@@ -18,6 +18,7 @@ use super::{
     capture::Capture,
     clock::Clock,
     delays::Delays,
+    faults::Faults,
     inodes::Inodes,
     kernel,
     locks::RecordLocks,
@@ -86,6 +87,8 @@ pub(super) struct Actor {
     pub from_template: bool,
     /// An order among its own tasks was not explored.
     pub inner_choice: bool,
+    /// The worker stands still until this task's delay is over.
+    pub paused: Option<Pid>,
 }
 
 /// Everything under control in one run.
@@ -124,6 +127,8 @@ pub(super) struct Machine {
     pub roots: [u64; 2],
     /// Delays of the scenario.
     pub delays: Delays,
+    /// Faults of the scenario, and of this run.
+    pub faults: Faults,
     /// Actors for whose end others wait.
     pub waited_for: Vec<bool>,
     /// Which processes have a writable shared mapping of which world files (real inodes).
@@ -163,6 +168,7 @@ impl Machine {
             building: false,
             roots: [0; 2],
             delays: Delays::default(),
+            faults: Faults::default(),
             waited_for: Vec::new(),
             mapped: Vec::new(),
             maps: Vec::new(),
@@ -260,6 +266,9 @@ impl Machine {
     /// The task of an actor whose turn it is among those that `fits` and are not delayed: the first after the one that
     /// went on last.
     pub(super) fn in_turn(&self, actor: usize, fits: impl Fn(&State) -> bool) -> Option<Pid> {
+        if self.stands_still(actor) {
+            return None;
+        }
         let turn = self.actors[actor].turn;
         let mut fitting: Vec<&Task> =
             self.tasks.values().filter(|t| t.actor == actor && t.deadline.is_none() && fits(&t.state)).collect();
@@ -270,7 +279,11 @@ impl Machine {
 
     /// Whether the actor has a visible step to make that is not known to wait.
     pub(super) fn is_ready(&self, actor: usize) -> bool {
-        self.tasks.values().any(|t| t.actor == actor && matches!(t.state, State::AtStep(_)) && t.deadline.is_none())
+        !self.stands_still(actor)
+            && self
+                .tasks
+                .values()
+                .any(|t| t.actor == actor && matches!(t.state, State::AtStep(_)) && t.deadline.is_none())
     }
 
     /// The steps that an actor's tasks wait with.

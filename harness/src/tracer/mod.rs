@@ -12,6 +12,7 @@ mod delays;
 mod draft;
 mod engine;
 mod events;
+mod faults;
 mod filter;
 mod image;
 mod inodes;

@@ -213,7 +213,13 @@ impl Schedule<'_> {
                 if let Some(ended) = self.idle_or_livelock(machine, &ready)? {
                     return Ok(Some(ended));
                 }
-                return self.wake(machine, pid).map(|()| None);
+                // While a worker stands still, the others go on polling: that moves the time on.
+                let now = machine.clock.since_start();
+                let still = machine.actors[machine.task(pid).actor].paused == Some(pid);
+                let polls = |a: &ActorId| self.repeats[a.0 as usize].since(now).is_some_and(|us| us > 0);
+                if !(still && ready.iter().any(polls)) {
+                    return self.wake(machine, pid).map(|()| None);
+                }
             }
             if ready.is_empty() {
                 return self.nobody_can_run(machine);

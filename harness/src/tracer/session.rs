@@ -12,6 +12,7 @@ use std::{
 
 use super::{
     delays::Delays,
+    faults::Faults,
     filter::Filters,
     machine::{Lost, Machine},
     sandbox,
@@ -69,6 +70,7 @@ impl Session {
         machine.exhaustive = scenario.search.exhaustive;
         machine.cpu_limit = Duration::from_secs(scenario.limits.cpu_seconds);
         machine.delays = Delays::new(&scenario.delays, scenario.workers.len());
+        machine.faults = Faults::new(&scenario.faults, scenario.workers.len());
         let filters = Filters::new().map_err(|e| PrepareError::Machine(e.to_string()))?;
         let initial = initial_tree(&scenario)?;
         let mut session = Session {
@@ -128,6 +130,7 @@ impl Session {
         let mut chooser = explore::chooser(plan);
         self.machine.record = plan.record;
         self.machine.explored = true;
+        self.machine.faults.begin(&plan.faults);
         let order = Order {
             workers: &workers,
             chooser: chooser.as_mut(),
@@ -180,7 +183,8 @@ impl Session {
                 warnings.push(Warning { kind: WarningKind::NotControlled, text });
             }
         }
-        Ok(Run { steps, choices, diverged, ended, pending, outcome, warnings, unmatched })
+        let faults = plan.faults.clone();
+        Ok(Run { steps, choices, faults, diverged, ended, pending, outcome, warnings, unmatched })
     }
 
     /// `{3}` in a warning is the name of worker 3.
@@ -349,6 +353,7 @@ impl Session {
         let worker = Worker { program, after: Vec::new(), ends: Ends::Exit };
         let mut chooser = explore::chooser(&Plan::from_policy(Policy::Stay));
         let delays = std::mem::take(&mut self.machine.delays);
+        let faults = std::mem::take(&mut self.machine.faults);
         self.machine.explored = false;
         let order = Order {
             workers: std::slice::from_ref(&worker),
@@ -361,6 +366,7 @@ impl Session {
         let result = self.machine.run(order, &self.filters);
         self.machine.explored = true;
         self.machine.delays = delays;
+        self.machine.faults = faults;
         let Finished { ended, .. } = result.map_err(|e| {
             let _ = self.machine.kill_all();
             e.to_string()

@@ -13,6 +13,7 @@ use super::{
     arch::Registers,
     calls::Call,
     draft::{After, Draft},
+    faults::Bend,
     kernel::{self, Status},
     locks::{Owner, RecordRequest},
     machine::{Lost, Machine, must},
@@ -20,7 +21,7 @@ use super::{
     task::{InCall, Pending, State},
     walk::Lookup,
 };
-use crate::world::{Access, ActorId, Mode, Object, Op, Step, Sync, WarningKind};
+use crate::world::{ASKED_FLAG, Access, ActorId, FAULT_FLAG, Mode, Object, Op, Step, Sync, WarningKind};
 
 /// How the attempt at a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +44,11 @@ impl Machine {
         }
         let State::AtStep(pending) = self.task(pid).state else { return Ok(Attempt::Waits) };
         let number = self.task(pid).number;
-        let attempt = match pending {
-            Pending::Exit => self.step_exit(pid, enabled)?,
-            Pending::Call { call, entry } => self.step_call(pid, call, entry, enabled)?,
-            Pending::Again { .. } => return Err(Lost::Other("a delayed task was chosen".into())),
+        let attempt = match (self.fault_due(pid, &pending), pending) {
+            (Some(fault), _) => self.inject(pid, pending, fault, enabled)?,
+            (None, Pending::Exit) => self.step_exit(pid, enabled)?,
+            (None, Pending::Call { call, entry }) => self.step_call(pid, call, entry, enabled, None)?,
+            (None, Pending::Again { .. }) => return Err(Lost::Other("a delayed task was chosen".into())),
         };
         if attempt == Attempt::Made {
             self.actors[actor].turn = number;
@@ -71,9 +73,21 @@ impl Machine {
         Ok(Attempt::Made)
     }
 
-    fn step_call(&mut self, pid: Pid, call: Call, entry: Registers, enabled: &[ActorId]) -> Result<Attempt, Lost> {
+    /// Runs a held call to its result; with a fault that bends it.
+    pub(super) fn step_call(
+        &mut self,
+        pid: Pid,
+        call: Call,
+        entry: Registers,
+        enabled: &[ActorId],
+        bend: Option<Bend>,
+    ) -> Result<Attempt, Lost> {
         let draft = self.draft(pid, &Pending::Call { call, entry });
         let before = self.contents_before(&draft);
+        let publishes = match (&draft.after, draft.file) {
+            (After::Closes { fds }, Some(file)) => self.is_last_writer(pid, fds, file, draft.flags.contains(&"w")),
+            _ => false,
+        };
         if let After::Exec { found } = draft.after {
             let ret = if found { 0 } else { -i64::from(libc::ENOENT) };
             let step = self.step(pid, &draft, ret, "ok".into());
@@ -89,8 +103,15 @@ impl Machine {
             }
         }
         let mut regs = entry;
+        let shorter = bend.as_ref().and_then(|bend| bend.len);
+        let mut kept = None;
         if draft.waits {
             do_not_wait(&call, &mut regs);
+        }
+        if let Some(len) = shorter {
+            kept = self.shorten(pid, &call, &mut regs, len)?;
+        }
+        if draft.waits || shorter.is_some() {
             must("writing registers", regs.set(pid))?;
         }
         self.call(pid, State::Calling(InCall::Plain))?;
@@ -119,18 +140,42 @@ impl Machine {
                 return self.rewind(pid, call, entry);
             }
         }
-        if draft.waits {
-            for (index, value) in entry.args().into_iter().enumerate() {
+        if let Some((place, bytes)) = kept {
+            must("putting a vector back", memory::write(pid, place, &bytes))?;
+        }
+        let split = self.task(pid).split;
+        let forced = bend.as_ref().and_then(|bend| bend.result);
+        if draft.waits || shorter.is_some() || split.is_some() || forced.is_some() {
+            let (entered, done) = split.map_or((entry, 0), |(entry, done)| (entry, done as i64));
+            for (index, value) in entered.args().into_iter().enumerate() {
                 regs.set_arg(index, value);
             }
-            regs.set_result(ret);
+            // The second part of a call that fails cuts it short.
+            regs.set_result(forced.unwrap_or(if done > 0 { done + ret.max(0) } else { ret }));
             must("writing registers", regs.set(pid))?;
         }
         let mut step = self.finish(pid, &draft, call, &entry, ret, before)?;
         step.accesses.extend(lost);
+        step.publishes = publishes;
+        if let Some(Bend { flag, .. }) = &bend {
+            step.flags.push(flag.clone());
+        } else if split.is_some() {
+            step.flags.push(format!("{FAULT_FLAG}split"));
+        }
+        if let (Some(_), Op::Write, None) = (shorter, draft.op, split) {
+            step.flags.push(format!("{ASKED_FLAG}{}", super::faults::asked(pid, &Pending::Call { call, entry })));
+        }
+        if let Some(forced) = forced {
+            step.ret = forced;
+            step.result = result_words(draft.op, forced);
+        }
         let frees: Vec<Access> = step.accesses.iter().filter(|a| a.sync == Some(Sync::Free)).cloned().collect();
         let wait = self.delay_after(pid, &Pending::Call { call, entry }, &step);
         self.push(Step { chosen: true, enabled: enabled.to_vec(), ..step });
+        if shorter == u64::try_from(ret).ok() && self.split_rest(pid, call, ret)? {
+            return Ok(Attempt::Made);
+        }
+        self.task_mut(pid).split = None;
         match wait {
             Some(wait) => {
                 self.task_mut(pid).state = State::Ready(0);
@@ -153,16 +198,24 @@ impl Machine {
 
     /// Puts a task whose lock is held by somebody else back to where it was.
     fn rewind(&mut self, pid: Pid, call: Call, entry: Registers) -> Result<Attempt, Lost> {
-        must("rewinding a call", Registers::rewound(&entry).set(pid))?;
+        if self.back_to_entry(pid, &entry)? {
+            self.task_mut(pid).state = State::Blocked(Pending::Call { call, entry });
+        }
+        Ok(Attempt::Waits)
+    }
+
+    /// Puts a task at the exit of a call back to an entry. False: a signal comes first, and its handler runs before the
+    /// call is made again.
+    pub(super) fn back_to_entry(&mut self, pid: Pid, entry: &Registers) -> Result<bool, Lost> {
+        must("rewinding a call", Registers::rewound(entry).set(pid))?;
         super::machine::resume(pid, false, 0)?;
         self.task_mut(pid).state = State::Running;
         loop {
             match must("waiting for the rewound call", kernel::wait_one(pid, true))? {
-                Some((_, Status::Stopped { event: libc::PTRACE_EVENT_SECCOMP, .. })) => break,
+                Some((_, Status::Stopped { event: libc::PTRACE_EVENT_SECCOMP, .. })) => return Ok(true),
                 Some((_, Status::Stopped { signal, event: 0 })) if signal != libc::SIGTRAP | 0x80 => {
-                    // A signal came first; its handler runs before the call is made again.
                     self.go_on(pid, signal)?;
-                    return Ok(Attempt::Waits);
+                    return Ok(false);
                 }
                 Some((_, Status::Stopped { event: libc::PTRACE_EVENT_STOP, .. })) => {
                     super::machine::resume(pid, false, 0)?;
@@ -173,8 +226,6 @@ impl Machine {
                 None => {}
             }
         }
-        self.task_mut(pid).state = State::Blocked(Pending::Call { call, entry });
-        Ok(Attempt::Waits)
     }
 
     /// Waits for the exit stop of a step. False: the task died instead.
@@ -201,7 +252,7 @@ impl Machine {
     }
 
     /// Waiters on what was given back may try again.
-    fn free_waiters(&mut self, freed: &[Access]) {
+    pub(super) fn free_waiters(&mut self, freed: &[Access]) {
         let candidates: Vec<(Pid, Pending)> = self
             .tasks
             .values()
@@ -263,12 +314,10 @@ impl Machine {
     ) -> Result<Step, Lost> {
         let actor = self.task(pid).actor;
         let now = self.clock.wall();
-        let mut step = self.step(pid, draft, ret, result_words(draft.op, ret));
         if ret < 0 {
-            step.accesses = failed(&draft.accesses, draft.op);
-            step.accesses.extend(self.memory_accesses(pid));
-            return Ok(step);
+            return Ok(self.failed_step(pid, draft, ret));
         }
+        let mut step = self.step(pid, draft, ret, result_words(draft.op, ret));
         let mut changed_content = None;
         match draft.after.clone() {
             After::Open { created, truncated } => {
@@ -356,7 +405,11 @@ impl Machine {
                 self.locked.insert(file);
                 step.result = if request.kind == libc::F_UNLCK { "unlocked".into() } else { "locked".into() };
             }
-            After::Closes { .. } => step.result = "gives its lock back".into(),
+            After::Closes { .. } => {
+                if draft.accesses.iter().any(|a| a.sync == Some(Sync::Free)) {
+                    step.result = "gives its lock back".into();
+                }
+            }
             After::Exec { .. } | After::Nothing => {}
         }
         if let Call::Map { .. } = call
@@ -381,6 +434,14 @@ impl Machine {
         self.record_effects(&mut step, draft, &call, before, changed_content);
         let _ = entry;
         Ok(step)
+    }
+
+    /// A call that failed, or that a fault makes fail.
+    pub(super) fn failed_step(&mut self, pid: Pid, draft: &Draft, ret: i64) -> Step {
+        let mut step = self.step(pid, draft, ret, result_words(draft.op, ret));
+        step.accesses = failed(&draft.accesses, draft.op);
+        step.accesses.extend(self.memory_accesses(pid));
+        step
     }
 
     fn entry_dir(&mut self, pid: Pid, call: &Call) -> Option<u64> {

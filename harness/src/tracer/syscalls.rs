@@ -16,7 +16,7 @@ use super::{
     proc_files::ProcFile,
     task::{InCall, Pending, State},
 };
-use crate::world::WarningKind;
+use crate::world::{Op, WarningKind};
 use time::micros;
 
 /// The devices whose content is random.
@@ -210,6 +210,9 @@ impl Machine {
             }
             Call::Sync { fd } => {
                 if fd.is_none_or(|fd| self.inspect(pid, fd).is_some_and(|f| f.world)) {
+                    if self.faults.wants(self.task(pid).actor, Op::Sync) {
+                        return self.hold(pid, held);
+                    }
                     self.record_sync(pid, fd)?;
                 }
                 self.go_on(pid, 0)
@@ -309,6 +312,7 @@ impl Machine {
     fn hold(&mut self, pid: Pid, pending: Pending) -> Result<(), Lost> {
         self.task_mut(pid).state = State::AtStep(pending);
         self.task_mut(pid).delay_checked = false;
+        self.task_mut(pid).fault_checked = false;
         let actor = self.task(pid).actor;
         self.actors[actor].looked = true;
         if !self.delays.is_empty() {
@@ -354,7 +358,8 @@ impl Machine {
         let mut noted = Vec::new();
         for fd in fds {
             if let Some(file) = self.inspect(pid, *fd).filter(|f| f.world) {
-                if self.locked.contains(&file.inode) && self.drops_locks(pid, *fd, file.inode) {
+                let drops = self.locked.contains(&file.inode) && self.drops_locks(pid, *fd, file.inode);
+                if drops || self.faults.wants(self.task(pid).actor, Op::Close) {
                     return self.hold(pid, Pending::Call { call, entry });
                 }
                 noted.push((*fd, file));
@@ -386,7 +391,7 @@ impl Machine {
 }
 
 /// Skips the call of a task at its seccomp stop; `result` is what it gets.
-fn answer(pid: Pid, entry: Registers, result: i64) -> Result<(), Lost> {
+pub(super) fn answer(pid: Pid, entry: Registers, result: i64) -> Result<(), Lost> {
     let mut regs = entry;
     regs.skip_call(result);
     must("answering a call", regs.set(pid))

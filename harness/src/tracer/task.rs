@@ -104,6 +104,12 @@ pub(super) struct Task {
     pub slept_at: usize,
     /// Delays before the step that it is held at were looked for.
     pub delay_checked: bool,
+    /// Faults at the step that it is held at were looked for.
+    pub fault_checked: bool,
+    /// A call that is done in two parts: its registers at the entry, and the bytes of the first part (0: not made yet).
+    pub split: Option<(Registers, u64)>,
+    /// A fault killed it: nothing of its end is to be noted.
+    pub killed: bool,
     /// Where its thread number is kept in its memory; 0: not known.
     pub tid_address: u64,
     /// Its process has had a world file open for writing.
@@ -133,6 +139,9 @@ impl Task {
             slept_from: 0,
             slept_at: 0,
             delay_checked: false,
+            fault_checked: false,
+            split: None,
+            killed: false,
             tid_address: 0,
             wrote: false,
             files: [open("stat")?, open("syscall")?],

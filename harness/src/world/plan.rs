@@ -63,6 +63,17 @@ pub struct Variant {
     pub number: u32,
 }
 
+/// A fault to inject in a run: one match, or every match, of one `[[fault]]` of the scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Injection {
+    /// Which `[[fault]]` of the scenario, from 0: it says what happens, and at which steps it could.
+    pub rule: usize,
+    /// Whom it hits; `None`: all workers of the rule (a full disk is full for everybody).
+    pub actor: Option<ActorId>,
+    /// Which match of that actor, from 1; `None`: every one.
+    pub nth: Option<u64>,
+}
+
 /// Everything that determines one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
@@ -81,11 +92,21 @@ pub struct Plan {
     pub record: bool,
     /// The environment.
     pub variant: Variant,
+    /// The faults to inject; none in serial orders.
+    pub faults: Vec<Injection>,
 }
 
 impl Plan {
     /// A plan without prefix and sleep set.
     pub fn from_policy(then: Policy) -> Self {
-        Plan { prefix: Vec::new(), lenient: false, then, sleep: Vec::new(), record: false, variant: Variant::default() }
+        Plan {
+            prefix: Vec::new(),
+            lenient: false,
+            then,
+            sleep: Vec::new(),
+            record: false,
+            variant: Variant::default(),
+            faults: Vec::new(),
+        }
     }
 }

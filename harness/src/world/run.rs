@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, ActorId, Choice, Outcome, Step};
+use super::{Access, ActorId, Choice, Injection, Outcome, Step};
 
 /// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,8 +48,10 @@ pub struct Warning {
 pub struct Run {
     /// The trace.
     pub steps: Vec<Step>,
-    /// The decisions made, one for each choice point: replaying these gives the same run.
+    /// The decisions made, one for each choice point: replaying these with the same faults gives the same run.
     pub choices: Vec<Choice>,
+    /// The faults that were to be injected; a step that one hit says so ([`Step::fault`]).
+    pub faults: Vec<Injection>,
     /// The first choice point at which a lenient plan's prefix could not be followed.
     pub diverged: Option<usize>,
     /// Why it ended.

@@ -125,6 +125,12 @@ impl fmt::Display for Op {
     }
 }
 
+/// What the flag of a step that was hit by a fault begins with; the kind of fault follows.
+pub const FAULT_FLAG: &str = "fault:";
+
+/// What the flag of a write that a fault cut short begins with; the number of bytes it was to move follows.
+pub const ASKED_FLAG: &str = "asked:";
+
 /// How a step changed the world. Present only in runs with [`Plan::record`](super::Plan::record).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
@@ -195,6 +201,11 @@ impl Step {
     /// Whether swapping these two neighbouring steps could change a result.
     pub fn depends_on(&self, other: &Step) -> bool {
         self.barrier || other.barrier || self.accesses.iter().any(|a| other.accesses.iter().any(|b| a.conflicts(b)))
+    }
+
+    /// The fault that hit this step, as a scenario writes its kind: `kill`, `errno:ENOSPC`, ...
+    pub fn fault(&self) -> Option<&str> {
+        self.flags.iter().find_map(|flag| flag.strip_prefix(FAULT_FLAG))
     }
 
     /// Whether it failed.

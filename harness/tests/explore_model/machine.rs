@@ -214,6 +214,7 @@ impl Machine {
         Run {
             steps: self.steps,
             choices,
+            faults: Vec::new(),
             diverged,
             ended,
             pending,

@@ -477,6 +477,7 @@ impl Sim {
         Run {
             steps: self.steps,
             choices: Vec::new(),
+            faults: Vec::new(),
             diverged: None,
             pending: Vec::new(),
             unmatched: Vec::new(),

@@ -31,6 +31,15 @@ impl Registers {
         [self.0.rdi, self.0.rsi, self.0.rdx, self.0.r10, self.0.r8, self.0.r9]
     }
 
+    /// Which argument (index from 0) says how many bytes a read, write or copy moves.
+    pub(crate) fn length_argument(&self) -> usize {
+        match self.number() {
+            libc::SYS_sendfile => 3,
+            libc::SYS_copy_file_range | libc::SYS_splice => 4,
+            _ => 2,
+        }
+    }
+
     /// Replaces one argument (index from 0).
     pub(crate) fn set_arg(&mut self, index: usize, value: u64) {
         match index {

@@ -86,6 +86,9 @@ impl Machine {
             let Some(file) = self.inspect(pid, *fd).filter(|f| f.world) else { continue };
             draft.path.get_or_insert(self.path_of(pid, *fd));
             draft.file.get_or_insert(file.inode);
+            if file.writable() && draft.flags.is_empty() {
+                draft.flags.push("w");
+            }
             let accesses = self.lock_drops(pid, *fd, file.inode);
             draft.accesses.extend(accesses);
         }

@@ -53,6 +53,7 @@ impl Machine {
         let what = match task.state {
             State::Asleep(InCall::Sleeping { .. }) => "sleep",
             State::Asleep(_) => "time-out",
+            _ if self.actors[task.actor].paused == Some(pid) => "pause",
             _ => "delay",
         };
         let mut step = self.bare_step(pid, Op::Sleep);
@@ -135,6 +136,8 @@ impl Machine {
     pub(super) fn end_sleep(&mut self, pid: Pid, step: Step) -> Result<(), Lost> {
         self.clock.advance_to(step.time_us);
         self.push(step);
+        let actor = self.task(pid).actor;
+        self.actors[actor].paused.take_if(|paused| *paused == pid);
         match self.task(pid).state {
             State::AtStep(Pending::Again { entry }) => {
                 self.task_mut(pid).deadline = None;

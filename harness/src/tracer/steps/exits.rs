@@ -9,7 +9,7 @@ use crate::{
         opened,
         task::State,
     },
-    world::{Access, ActorId, Mode, Object},
+    world::{Access, ActorId, Mode, Object, Op},
 };
 
 impl Machine {
@@ -26,7 +26,10 @@ impl Machine {
         if !self.is_last_thread(pid) {
             return false;
         }
-        !self.exit_accesses(pid).is_empty()
+        let (process, actor) = (self.task(pid).process, self.task(pid).actor);
+        // A fault may come just before the end.
+        let hit = self.actors[actor].main == Some(process) && self.faults.wants(actor, Op::Exit);
+        hit || !self.exit_accesses(pid).is_empty()
     }
 
     /// What the end of a process gives back.

@@ -40,7 +40,7 @@ impl Machine {
     }
 
     /// A step with everything that does not depend on its result.
-    pub(super) fn step(&self, pid: Pid, draft: &Draft, ret: i64, result: String) -> Step {
+    pub(in crate::tracer) fn step(&self, pid: Pid, draft: &Draft, ret: i64, result: String) -> Step {
         Step {
             path: draft.path.clone(),
             path2: draft.path2.clone(),
@@ -67,20 +67,45 @@ impl Machine {
 
     /// Notes the close of a descriptor of the world that drops no lock.
     pub(in crate::tracer) fn record_close(&mut self, pid: Pid, fd: i32, file: &Opened) -> Result<(), Lost> {
+        let publishes = self.is_last_writer(pid, &[fd], file.inode, file.writable());
+        self.note_close(pid, fd, file, publishes);
+        Ok(())
+    }
+
+    fn note_close(&mut self, pid: Pid, fd: i32, file: &Opened, publishes: bool) {
         let mut draft = self.draft_fd(pid, fd, Op::Close);
         draft.flags = if file.writable() { vec!["w"] } else { Vec::new() };
         let mut step = self.step(pid, &draft, 0, "ok".into());
-        step.publishes = file.writable();
+        step.publishes = publishes;
         self.push(step);
-        Ok(())
+    }
+
+    /// Whether nobody can write to a file any more once these descriptors of a task are closed. Shells open a file,
+    /// duplicate the descriptor and close the first one: that publishes nothing. Asked in recorded runs only.
+    pub(in crate::tracer) fn is_last_writer(&self, pid: Pid, closing: &[i32], inode: u64, writable: bool) -> bool {
+        if !writable || !self.record {
+            return writable;
+        }
+        let closer = self.task(pid).process;
+        let others = self.tasks.values().filter(|t| t.pid == t.process && !t.killed);
+        !others.into_iter().any(|t| {
+            let fds = opened::open_fds(t.pid).into_iter();
+            let kept = fds.filter(|fd| t.process != closer || !closing.contains(fd));
+            kept.filter_map(|fd| self.inspect(t.pid, fd)).any(|f| f.world && f.inode == inode && f.writable())
+        })
+    }
+
+    /// A sync of one file, or of everything.
+    pub(in crate::tracer) fn draft_sync(&mut self, pid: Pid, fd: Option<i32>) -> Draft {
+        match fd {
+            Some(fd) => self.draft_fd(pid, fd, Op::Sync),
+            None => Draft { path: Some(".".into()), ..self.draft_fd(pid, -1, Op::Sync) },
+        }
     }
 
     /// Notes a sync: without power cuts nobody can tell whether it happened.
     pub(in crate::tracer) fn record_sync(&mut self, pid: Pid, fd: Option<i32>) -> Result<(), Lost> {
-        let draft = match fd {
-            Some(fd) => self.draft_fd(pid, fd, Op::Sync),
-            None => Draft { path: Some(".".into()), ..self.draft_fd(pid, -1, Op::Sync) },
-        };
+        let draft = self.draft_sync(pid, fd);
         let step = self.step(pid, &draft, 0, "ok".into());
         self.push(step);
         Ok(())
@@ -91,9 +116,11 @@ impl Machine {
         if !self.task(pid).wrote || !self.is_last_thread(pid) {
             return Ok(());
         }
-        for fd in opened::open_fds(pid) {
-            if let Some(file) = self.inspect(pid, fd).filter(|f| f.world && f.writable()) {
-                self.record_close(pid, fd, &file)?;
+        let fds = opened::open_fds(pid);
+        for fd in &fds {
+            if let Some(file) = self.inspect(pid, *fd).filter(|f| f.world && f.writable()) {
+                let publishes = self.is_last_writer(pid, &fds, file.inode, true);
+                self.note_close(pid, *fd, &file, publishes);
             }
         }
         Ok(())

@@ -1,0 +1,273 @@
+//! All placements of a scenario's faults in one search.
+//!
+//! Orders without any fault are explored first and tell where faults can be placed; then the orders of each placement,
+//! all of them in turns, one schedule each, until every one is exhausted or the common budget is gone. So an early bug
+//! is found early whichever placement shows it, and the sequence of plans is a function of the settings and the runs.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use super::{Rule, Target};
+use crate::{
+    explore::{Explorer, Seen, Stop, Summary, TraceHash, Unrepeatable},
+    scenario::{FaultKind, GlobError, Nth, Scenario, Search},
+    world::{ActorId, Ended, Injection, Mode, Op, Plan, Run, Step},
+};
+
+/// One placement and the exploration of its orders.
+#[derive(Debug)]
+struct Branch {
+    faults: Vec<Injection>,
+    explorer: Explorer,
+    over: bool,
+    /// Schedules run.
+    runs: u64,
+    /// Some run was hit.
+    fired: bool,
+}
+
+/// The exploration of a scenario with all its faults. Without faults it is one [`Explorer`], used in the same way.
+pub struct Sweep {
+    search: Search,
+    rules: Vec<Rule>,
+    names: Vec<String>,
+    /// How the exploration of one placement begins.
+    make: Box<dyn Fn() -> Explorer>,
+    /// First the orders without a fault.
+    branches: Vec<Branch>,
+    /// For each rule and worker: how many placements there are.
+    placed: BTreeMap<(usize, usize), u64>,
+    /// Rules with a number or `all` are placed at once.
+    begun: bool,
+    turn: usize,
+    awaited: usize,
+    interrupt: Arc<AtomicBool>,
+    started: Instant,
+    stop: Option<Stop>,
+    hash: TraceHash,
+}
+
+impl Sweep {
+    /// The search of a scenario; `make` begins the exploration of one placement (the settings, the partition).
+    ///
+    /// # Errors
+    /// A malformed glob in a fault's pattern.
+    pub fn new(
+        scenario: &Scenario,
+        search: &Search,
+        interrupt: Arc<AtomicBool>,
+        make: impl Fn() -> Explorer + 'static,
+    ) -> Result<Sweep, GlobError> {
+        let rules = scenario.faults.iter().map(Rule::new).collect::<Result<_, _>>()?;
+        let free = Branch { faults: Vec::new(), explorer: make(), over: false, runs: 0, fired: false };
+        Ok(Sweep {
+            search: search.clone(),
+            rules,
+            names: scenario.workers.iter().map(|w| w.name.clone()).collect(),
+            make: Box::new(make),
+            branches: vec![free],
+            placed: BTreeMap::new(),
+            begun: false,
+            turn: 0,
+            awaited: 0,
+            interrupt,
+            started: Instant::now(),
+            stop: None,
+            hash: TraceHash::default(),
+        })
+    }
+
+    /// The next plan, or `None` when the search is over.
+    pub fn next_plan(&mut self) -> Option<Plan> {
+        if self.rules.is_empty() {
+            return self.branches[0].explorer.next_plan();
+        }
+        if self.interrupt.load(Ordering::Relaxed) {
+            return self.over(Stop::Interrupt);
+        }
+        if self.search.time_limit.is_some_and(|limit| self.started.elapsed() >= limit) {
+            return self.over(Stop::Time);
+        }
+        if self.branches.iter().map(|b| b.runs).sum::<u64>() >= self.search.max_schedules {
+            let done = self.branches.iter().all(|b| b.over || b.explorer.summary().exhausted);
+            return self.over(if done { Stop::Exhausted } else { Stop::Schedules });
+        }
+        for step in 0..self.branches.len() {
+            let at = (self.turn + step) % self.branches.len();
+            let branch = &mut self.branches[at];
+            if branch.over {
+                continue;
+            }
+            match branch.explorer.next_plan() {
+                Some(plan) => {
+                    self.awaited = at;
+                    self.turn = at + 1;
+                    return Some(Plan { faults: branch.faults.clone(), ..plan });
+                }
+                None => branch.over = true,
+            }
+        }
+        self.over(Stop::Exhausted)
+    }
+
+    /// Plans that will probably come next: see [`Explorer::upcoming`].
+    pub fn upcoming(&self, n: usize) -> Vec<Plan> {
+        let count = self.branches.len();
+        if count == 1 {
+            return self.branches[0].explorer.upcoming(n);
+        }
+        let next = (0..count).map(|step| &self.branches[(self.turn + step) % count]).filter(|b| !b.over);
+        next.filter_map(|b| b.explorer.upcoming(1).pop().map(|plan| Plan { faults: b.faults.clone(), ..plan }))
+            .take(n)
+            .collect()
+    }
+
+    /// Learns the run of the plan that [`next_plan`](Self::next_plan) gave last.
+    ///
+    /// # Errors
+    /// [`Unrepeatable`]: the verdict is cannot-tell.
+    pub fn observe(&mut self, run: &Run) -> Result<Seen, Unrepeatable> {
+        let branch = &mut self.branches[self.awaited];
+        branch.runs += 1;
+        branch.fired |= run.steps.iter().any(|step| step.fault().is_some());
+        let seen = branch.explorer.observe(run)?;
+        if !self.rules.is_empty() {
+            self.hash.add(run);
+            if self.awaited == 0 && matches!(run.ended, Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_)) {
+                self.place(run);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// The search was ended from outside, within a schedule.
+    pub fn cut(&mut self, why: Stop) {
+        self.stop = Some(why);
+        self.branches[0].explorer.cut(why);
+    }
+
+    /// What was explored so far, all placements together.
+    pub fn summary(&self) -> Summary {
+        let mut sum = self.branches[0].explorer.summary();
+        if self.rules.is_empty() {
+            return sum;
+        }
+        for branch in &self.branches[1..] {
+            let other = branch.explorer.summary();
+            sum.schedules += other.schedules;
+            sum.classes += other.classes;
+            sum.redundant += other.redundant;
+            sum.steps += other.steps;
+            sum.exhausted &= other.exhausted;
+        }
+        sum.stop = self.stop;
+        sum.elapsed = self.started.elapsed();
+        sum.miss_bound = None;
+        let timed = matches!(self.stop, Some(Stop::Time | Stop::Interrupt));
+        sum.trace_hash = (!timed).then(|| self.hash.hex());
+        sum
+    }
+
+    /// Patterns that never matched a step, as written; to be asked when the search is over.
+    pub fn unmatched(&self) -> Vec<String> {
+        let unused = |number: &usize| !self.fired(*number) && self.rules[*number].kind != FaultKind::PowerCut;
+        let rules = (0..self.rules.len()).filter(unused);
+        rules.filter_map(|number| self.rules[number].at.clone()).collect()
+    }
+
+    /// What the coverage statement says of faults; empty without any.
+    pub fn coverage(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        for (number, rule) in self.rules.iter().enumerate().filter(|(_, r)| r.kind != FaultKind::PowerCut) {
+            let of = |b: &&Branch| b.faults.iter().any(|f| f.rule == number);
+            let places = self.branches.iter().filter(of).count();
+            let tried = self.branches.iter().filter(of).filter(|b| b.runs > 0).count();
+            let who: Vec<&str> = rule.workers.iter().filter_map(|w| self.names.get(*w)).map(String::as_str).collect();
+            let who = who.join(", ");
+            let kind = &rule.kind;
+            out.push(match (places, &rule.nth) {
+                _ if !self.fired(number) => format!("{kind} happened nowhere: no step of {who} can be hit"),
+                (_, Nth::All) => format!("{kind} at every match of {who}"),
+                (_, Nth::Number(nth)) => format!("{kind} at match {nth} of {who}"),
+                _ if tried < places => format!("{kind} in {tried} of {places} places of {who}"),
+                (1, _) => format!("{kind} in 1 place of {who}"),
+                _ => format!("{kind} in all {places} places of {who}"),
+            });
+        }
+        if !out.is_empty() {
+            out.push("at most one fault a run".into());
+        }
+        out
+    }
+
+    fn fired(&self, rule: usize) -> bool {
+        self.branches.iter().any(|b| b.fired && b.faults.iter().any(|f| f.rule == rule))
+    }
+
+    /// Finds where faults can be placed in a run without any.
+    fn place(&mut self, run: &Run) {
+        let mut found = Vec::new();
+        for (number, rule) in self.rules.iter().enumerate() {
+            if rule.kind == FaultKind::PowerCut {
+                continue;
+            }
+            match rule.nth {
+                Nth::Number(_) | Nth::All if self.begun => {}
+                Nth::All => found.push(Injection { rule: number, actor: None, nth: None }),
+                Nth::Number(nth) => {
+                    let of = |w: &usize| Injection { rule: number, actor: Some(actor(*w)), nth: Some(nth) };
+                    found.extend(rule.workers.iter().map(of));
+                }
+                Nth::Each => {
+                    for worker in &rule.workers {
+                        let places = places(rule, *worker, &run.steps);
+                        let placed = self.placed.entry((number, *worker)).or_default();
+                        for nth in places.into_iter().filter(|nth| nth > placed) {
+                            found.push(Injection { rule: number, actor: Some(actor(*worker)), nth: Some(nth) });
+                        }
+                        let last = found.last().filter(|f| f.rule == number && f.actor == Some(actor(*worker)));
+                        *placed = last.and_then(|f| f.nth).unwrap_or(*placed).max(*placed);
+                    }
+                }
+            }
+        }
+        self.begun = true;
+        for injection in found {
+            let explorer = (self.make)();
+            self.branches.push(Branch { faults: vec![injection], explorer, over: false, runs: 0, fired: false });
+        }
+    }
+
+    fn over(&mut self, why: Stop) -> Option<Plan> {
+        self.stop.get_or_insert(why);
+        None
+    }
+}
+
+fn actor(worker: usize) -> ActorId {
+    ActorId(u16::try_from(worker).unwrap_or(u16::MAX))
+}
+
+/// The matches of a rule among the steps of a worker that are worth a placement, from 1.
+///
+/// A worker that is killed (or stands still) before a step that changes nothing has done what it has done when that
+/// happens before its next step: only the last of such places counts, the one before the next change or the end.
+/// Whoever names an operation gets every match of it.
+fn places(rule: &Rule, worker: usize, steps: &[Step]) -> Vec<u64> {
+    let own = steps.iter().filter(|s| usize::from(s.actor.0) == worker && s.chosen);
+    let matching: Vec<&Step> = own.filter(|s| rule.matches(worker, &Target::of(s))).collect();
+    let every = !(rule.is_general() && (rule.kills() || matches!(rule.kind, FaultKind::Pause(_))));
+    let worth = |(_, step): &(usize, &&Step)| every || changes(step);
+    matching.iter().enumerate().filter(worth).map(|(at, _)| at as u64 + 1).collect()
+}
+
+/// Whether anybody could notice that this step was not made.
+fn changes(step: &Step) -> bool {
+    step.op == Op::Exit || (!step.failed() && step.accesses.iter().any(|a| a.mode != Mode::Read))
+}

@@ -1,0 +1,63 @@
+//! The torn-file judge: after a run with a fault, a file that everybody knew holds what nobody ever published.
+//!
+//! Judged are paths that existed at the start or were published in the run. A new file that was never published is left
+//! behind, which is a warning elsewhere. A content also counts as published when any run without faults published it
+//! under the same name: a worker killed after its last write and before the close left a whole file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Case, history::History};
+use crate::world::{Node, Outcome};
+
+/// Contents that runs without faults published, per path.
+#[derive(Debug, Default)]
+pub(super) struct Published(BTreeMap<String, BTreeSet<[u8; 32]>>);
+
+/// A file that a fault left incomplete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornFile {
+    /// Its path.
+    pub path: String,
+    /// Whose change was cut short (worker number).
+    pub by: usize,
+    /// What it holds, in words.
+    pub holds: String,
+}
+
+impl Published {
+    /// Learns a run without faults.
+    pub(super) fn learn(&mut self, history: &History) {
+        for (path, versions) in &history.versions {
+            for bytes in versions.iter().filter(|v| v.published).filter_map(|v| v.bytes.as_deref()) {
+                self.0.entry(path.clone()).or_default().insert(*blake3::hash(bytes).as_bytes());
+            }
+        }
+    }
+
+    fn knows(&self, path: &str, bytes: &[u8]) -> bool {
+        self.0.get(path).is_some_and(|known| known.contains(blake3::hash(bytes).as_bytes()))
+    }
+}
+
+/// The torn files of a run.
+pub(super) fn torn_files(case: &Case<'_>, history: &History, outcome: &Outcome, known: &Published) -> Vec<TornFile> {
+    let mut out = Vec::new();
+    for (path, versions) in history.versions.iter().filter(|(path, _)| !case.ignores(path)) {
+        let Some(by) = history.cut_short(path) else { continue };
+        let Some(Node::File { bytes, .. }) = outcome.files.get(path) else { continue };
+        let mut published = versions.iter().filter(|v| v.published && !v.absent).peekable();
+        if published.peek().is_none() || known.knows(path, bytes) {
+            continue;
+        }
+        // A version that was too large to be recorded may be the one.
+        if published.any(|v| v.bytes.as_deref().is_none_or(|whole| *whole == **bytes)) {
+            continue;
+        }
+        let holds = match bytes.len() {
+            0 => "nothing".to_owned(),
+            n => format!("{n} bytes that were never published"),
+        };
+        out.push(TornFile { path: path.clone(), by, holds });
+    }
+    out
+}

@@ -1,0 +1,10 @@
+import os
+
+with open("notes") as file:
+    text = file.read() + "a line more\n"
+fd = os.open("notes.new", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+left = text.encode()
+while left:
+    left = left[os.write(fd, left):]
+os.close(fd)
+os.rename("notes.new", "notes")
