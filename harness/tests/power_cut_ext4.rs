@@ -143,9 +143,9 @@ impl Lab {
         for (events, bytes) in copies {
             self.seen.points += 1;
             let key = *blake3::hash(&bytes).as_bytes();
-            if !read.contains_key(&key) {
+            if let std::collections::hash_map::Entry::Vacant(place) = read.entry(key) {
                 self.seen.images += 1;
-                read.insert(key, self.look(&bytes)?);
+                place.insert(self.look(&bytes)?);
             }
             let tree = &read[&key];
             let hash = tree_hash(tree);
@@ -238,7 +238,7 @@ impl Real {
     /// Something that the kernel does on its own when it likes: it commits the journal (forced here by an fsync of a
     /// file that the program does not know), or writes some file's pages back without committing.
     fn kernel_works(&self, what: u32) -> io::Result<()> {
-        if what % 2 == 0 || self.open.is_empty() {
+        if what.is_multiple_of(2) || self.open.is_empty() {
             let other = OpenOptions::new().write(true).open(&self.other)?;
             other.set_permissions(fs::Permissions::from_mode(0o600 + (what >> 8 & 7)))?;
             other.set_len(u64::from(what >> 12 & 0xff))?;
