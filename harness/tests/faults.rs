@@ -99,7 +99,7 @@ fn a_fault_replays_exactly_and_the_search_repeats_itself() {
     assert_eq!(first.trace_hash, again.trace_hash);
     assert!(first.coverage.contains("kill in"), "{}", first.coverage);
     let file = first.replay.unwrap();
-    let replayed = replay(Path::new(&file), &[]).unwrap();
+    let replayed = replay(Path::new(&file), &Settings::default()).unwrap();
     assert_eq!(replayed.named.map(|n| n.kind), Some(Kind::TornFile));
     assert_eq!(replayed.divergence, None);
 }
