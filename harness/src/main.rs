@@ -29,8 +29,12 @@ fn perform(args: &Args) -> anyhow::Result<ExitCode> {
 #[cfg(not(target_os = "linux"))]
 fn perform(args: &Args) -> anyhow::Result<ExitCode> {
     // Evidence can be read anywhere.
-    if let noclobber::cli::Command::Audit(audit) = &args.command {
-        return noclobber::cli::perform_audit(audit, &args.output, &Default::default());
+    match &args.command {
+        noclobber::cli::Command::Audit(audit) => {
+            return noclobber::cli::perform_audit(audit, &args.output, &Default::default());
+        }
+        noclobber::cli::Command::Incident(incident) => return noclobber::cli::perform_incident(incident, &args.output),
+        _ => {}
     }
     eprintln!("noclobber: controlling processes needs Linux on x86_64; run it in a Linux container or virtual machine");
     Ok(ExitCode::CannotTell)

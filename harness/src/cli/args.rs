@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 use super::Options;
+use crate::evidence::incident::{GitPath, LogFormat};
 
 /// Finds the order in which programs that share files lose somebody's update.
 #[derive(Clone, Debug, Parser)]
@@ -44,6 +45,61 @@ pub enum Command {
     Completions(Completions),
     /// Write man pages into a folder.
     Man(Man),
+    /// What happened, from copies of a file; and a scenario of it.
+    Incident(IncidentArgs),
+}
+
+/// `noclobber incident`.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct IncidentArgs {
+    /// The folder of copies: times in their names, or modification times; plain or gzip.
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// The versions of a file in git instead of a folder.
+    #[arg(long, value_name = "REPO:PATH")]
+    pub git: Option<GitPath>,
+    /// The live file.
+    #[arg(long, value_name = "FILE")]
+    pub current: Option<PathBuf>,
+    /// When copies were made, of each write [default: inferred].
+    #[arg(long, value_enum, value_name = "before|after")]
+    pub copies: Option<CopiesArg>,
+    /// Audit lines (repeatable).
+    #[arg(long, value_name = "FILE")]
+    pub audit: Vec<PathBuf>,
+    /// A log of what was generated (repeatable).
+    #[arg(long, value_name = "FILE")]
+    pub generated: Vec<PathBuf>,
+    /// A log of what was executed (repeatable).
+    #[arg(long, value_name = "FILE")]
+    pub log: Vec<PathBuf>,
+    /// How both logs are read: jsonl, csv, or regex:RE with groups at, id, pid [default: jsonl].
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// The zone of times that state none: Europe/Berlin, +02:00, local [default: UTC].
+    #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
+    pub tz: Option<String>,
+    /// Where in the document the list is, as in /tasks [default: inferred].
+    #[arg(long, value_name = "POINTER")]
+    pub pointer: Option<String>,
+    /// The field that tells items apart [default: inferred].
+    #[arg(long, value_name = "FIELD")]
+    pub id: Option<String>,
+    /// Mask ids and values in everything that is written.
+    #[arg(long)]
+    pub mask: bool,
+    /// Write a scenario that reproduces it.
+    #[arg(short, long, value_name = "FILE.toml")]
+    pub output: Option<PathBuf>,
+}
+
+/// When copies were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CopiesArg {
+    /// Before each write.
+    Before,
+    /// After each write.
+    After,
 }
 
 /// `noclobber audit`.

@@ -10,6 +10,7 @@ mod doctor;
 mod error;
 mod exit;
 mod explore;
+mod incident;
 #[cfg(target_os = "linux")]
 mod init;
 #[cfg(target_os = "linux")]
@@ -26,12 +27,15 @@ mod tip;
 #[cfg(target_os = "linux")]
 mod walk;
 
-pub use args::{Args, Audit, Command, Completions, Explore, Format, Init, Man, Output, Replay, Run};
+pub use args::{
+    Args, Audit, Command, Completions, CopiesArg, Explore, Format, IncidentArgs, Init, Man, Output, Replay, Run,
+};
 pub use audit::perform_audit;
 pub use commands::{Taken, split_commands, take_from_caller, worker_name};
 pub use error::ArgError;
 pub use exit::{ExitCode, exit_code};
 pub use explore::{Explored, explore_scenario};
+pub use incident::perform_incident;
 pub use options::{Options, Partition, apply_overrides, faults_of};
 #[cfg(target_os = "linux")]
 pub use perform::perform;

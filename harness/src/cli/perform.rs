@@ -14,7 +14,7 @@ use super::{
     init::{Written, perform_init},
     keep::{keep, save_line},
     manual::{completions, man_pages},
-    perform_audit,
+    perform_audit, perform_incident,
     replay::perform_replay,
     wants_colour,
 };
@@ -63,6 +63,7 @@ pub fn perform(args: &Args) -> anyhow::Result<ExitCode> {
             Ok(()) => Ok(ExitCode::AsExpected),
             Err(e) => Ok(mistake(&format!("{}: {e}", man.folder.display()))),
         },
+        Command::Incident(incident) => perform_incident(incident, &args.output),
     }
 }
 

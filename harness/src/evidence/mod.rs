@@ -1,10 +1,12 @@
 //! From the evidence of a real incident to what happened.
 //!
 //! Evidence is what writers leave behind on purpose: timestamped copies of a shared file, and a line per
-//! read-modify-write. [`audit`] inspects such lines. Nothing here runs a program under control, so all of it works on
+//! read-modify-write. [`audit`] inspects such lines; [`incident`] says what the copies show, and how sure that is, and makes
+//! a scenario of it. Nothing here runs a program under control, so all of it works on
 //! any system.
 
 pub mod audit;
+pub mod incident;
 
 mod error;
 mod source;

@@ -136,7 +136,8 @@ fn sum_fits(text: &str, sum: &str) -> bool {
     let Some(key) = text.rfind("\"sum\"") else { return true };
     let before = text[..key].trim_end();
     let body = before.strip_suffix(',').unwrap_or(before);
-    let said = u32::from_str_radix(sum.trim_start_matches("crc32c:"), 16).ok();
+    let digits = sum.trim_start_matches("crc32c:");
+    let said = u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 8);
     let fits = |crc: u32| said == Some(crc);
     let first = crc32c::crc32c(body.as_bytes());
     if fits(first) {

@@ -20,9 +20,9 @@ pub(super) struct Series {
     pub(super) files: Vec<PathBuf>,
 }
 
-/// `.1`, `-20260131`, `.2026-01-31T12:00:00Z`, `.gz`: what rotation puts into a name.
+/// `.1`, `-20260131`, `.2026-01-31T12:00:00Z`: what rotation puts into a name.
 static ROTATED: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?i)\.gz$|[._-]\d[\dtz:_+.-]*(?:\b|$)").expect("a sound pattern"));
+    LazyLock::new(|| Regex::new(r"(?i)[._-]\d[\dtz:_+-]*(?:\b|$)").expect("a sound pattern"));
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\.(\d{1,6})(?:\.gz)?$").expect("a sound pattern"));
 
 /// How many lines at the beginning are looked at for a time.
@@ -59,7 +59,7 @@ pub(super) fn series(files: &[PathBuf]) -> Result<Vec<Series>, EvidenceError> {
 
 fn stem(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    ROTATED.replace_all(&ROTATED.replace_all(&name, ""), "").into_owned()
+    ROTATED.replace_all(name.strip_suffix(".gz").unwrap_or(&name), "").into_owned()
 }
 
 /// The number that `logrotate` gives: higher is older; the file itself has none.
