@@ -2,6 +2,8 @@
 
 use nix::libc;
 
+use super::timers::TimerCall;
+
 /// A file named by a directory descriptor and a path in the tracee's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct At {
@@ -24,6 +26,8 @@ pub(super) enum Buffer {
     Flat(u64, u64),
     /// An array of `iovec`: address and count.
     Vector(u64, u64),
+    /// What a `msghdr` at this address says.
+    Message(u64),
 }
 
 /// Where a call that reports the time puts it.
@@ -63,6 +67,19 @@ pub(super) enum OnTimeout {
     ClearSets,
     /// This error.
     Error(i32),
+}
+
+/// The descriptors that a waiting call watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watch {
+    /// None: it waits for something else.
+    Nothing,
+    /// An array of `pollfd`.
+    Poll { fds: u64, count: u64 },
+    /// Three sets of descriptors below `count`; 0: none.
+    Select { count: u64, sets: [u64; 3] },
+    /// Those of an epoll descriptor.
+    Epoll { fd: i32 },
 }
 
 /// A system call, decoded. Addresses are in the tracee.
@@ -224,15 +241,50 @@ pub(super) enum Call {
     Wait {
         timeout: Timeout,
         on_timeout: OnTimeout,
+        watch: Watch,
     },
     Yield,
     /// Makes itself reachable at an address.
     Bind {
+        fd: i32,
         address: u64,
+        len: u64,
+    },
+    Listen {
+        fd: i32,
+    },
+    Shutdown {
+        fd: i32,
+    },
+    /// Receives from a socket.
+    Receive {
+        fd: i32,
+        buffer: Buffer,
+        no_wait: bool,
+    },
+    /// Sends into a socket, to an address if one is given. `message`: the `msghdr`, if there is one.
+    Send {
+        fd: i32,
+        buffer: Buffer,
+        no_wait: bool,
+        address: u64,
+        len: u64,
+        message: u64,
+    },
+    Timer(TimerCall),
+    /// Begins to watch a file with inotify.
+    Notify {
+        at: At,
+        mask: u32,
     },
     /// Sends a signal (0: only asks whether the process lives) to a process; negative and 0 are groups.
     Kill {
         process: i32,
+        signal: i32,
+    },
+    /// Sends a signal to the process of a process descriptor.
+    KillByDescriptor {
+        fd: i32,
         signal: i32,
     },
     /// Asks for its own process or thread number.
@@ -243,6 +295,8 @@ pub(super) enum Call {
     },
     Connect {
         fd: i32,
+        address: u64,
+        len: u64,
     },
     Accept {
         fd: i32,

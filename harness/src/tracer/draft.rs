@@ -16,7 +16,7 @@ use super::{
     memory, sandbox,
     task::Pending,
 };
-use crate::world::{Access, ActorId, Inode, Mode, Object, Op};
+use crate::world::{Access, Inode, Mode, Object, Op};
 
 /// What must be done once the call returned.
 #[derive(Clone, Debug)]
@@ -49,6 +49,18 @@ pub(super) enum After {
     Record { owner: Owner, file: u64, request: RecordRequest },
     /// Descriptors that close and drop locks.
     Closes { fds: Vec<i32> },
+    /// Bytes were sent; perhaps descriptors, too.
+    Sent,
+    /// A socket was connected to an address.
+    Connected { address: Option<super::channels::Address> },
+    /// A connection to a socket (real inode) was accepted.
+    Accepted { listening: u64 },
+    /// A socket got a name: where in which directory, if it is one of the world.
+    Bound { named: Option<(At, u64)> },
+    /// A file (real inode) is watched from now on.
+    Watches { file: u64, mask: u32 },
+    /// A signal was sent to this actor.
+    Signalled { actor: usize },
     /// The program is replaced.
     Exec { found: bool },
 }
@@ -74,10 +86,12 @@ pub(super) struct Draft {
     pub after: After,
     /// A lock request that would wait: run it without waiting first.
     pub waits: bool,
+    /// It is made only when the kernel says that it would not wait.
+    pub until_ready: bool,
 }
 
 impl Draft {
-    fn new(op: Op) -> Self {
+    pub(super) fn new(op: Op) -> Self {
         Draft {
             op,
             path: None,
@@ -88,6 +102,7 @@ impl Draft {
             offset: None,
             after: After::Nothing,
             waits: false,
+            until_ready: false,
         }
     }
 
@@ -99,7 +114,7 @@ impl Draft {
         self.accesses.push(Access { range: Some(range), ..Access::new(object, mode) });
     }
 
-    fn flag(&mut self, set: bool, name: &'static str) {
+    pub(super) fn flag(&mut self, set: bool, name: &'static str) {
         if set {
             self.flags.push(name);
         }
@@ -116,6 +131,7 @@ impl Machine {
     /// What a pending step is about, in the state the world is in now.
     pub(super) fn draft(&mut self, pid: Pid, pending: &Pending) -> Draft {
         let mut draft = self.draft_call(pid, pending);
+        draft.accesses.extend(self.notices(&draft));
         draft.accesses.extend(self.memory_accesses(pid));
         draft
     }
@@ -134,14 +150,20 @@ impl Machine {
             Pending::Again { .. } => return Draft::new(Op::Sleep),
         };
         match call {
-            Call::Read { fd, buffer, offset } => {
-                let len = memory::pieces(pid, buffer).iter().map(|p| p.1).sum();
-                self.draft_read(pid, fd, offset, len)
-            }
-            Call::Write { fd, buffer, offset } => {
-                let len = memory::pieces(pid, buffer).iter().map(|p| p.1).sum();
-                self.draft_write(pid, fd, offset, len)
-            }
+            Call::Read { fd, buffer, offset } => match self.channel_of(pid, fd) {
+                Some(ends) => self.draft_receive(pid, fd, &ends, false),
+                None => {
+                    let len = memory::pieces(pid, buffer).iter().map(|p| p.1).sum();
+                    self.draft_read(pid, fd, offset, len)
+                }
+            },
+            Call::Write { fd, buffer, offset } => match self.channel_of(pid, fd) {
+                Some(ends) => self.draft_send(pid, fd, &ends, false),
+                None => {
+                    let len = memory::pieces(pid, buffer).iter().map(|p| p.1).sum();
+                    self.draft_write(pid, fd, offset, len)
+                }
+            },
             Call::CopyRange { from, to, .. } => self.draft_copy(pid, from, to),
             Call::Ftruncate { fd, len } => self.draft_truncate(pid, fd, len),
             Call::Fallocate { fd, .. } => {
@@ -182,6 +204,17 @@ impl Machine {
             }
             Call::Rename { from, to, flags } => self.draft_rename(pid, from, to, flags),
             Call::Link { from, to, flags } => self.draft_link(pid, from, to, flags),
+            Call::Wait { timeout, watch, .. } => {
+                let waits = self.wait_length(pid, timeout, entry) != Some(0);
+                self.draft_poll(pid, watch, waits)
+            }
+            Call::Bind { .. }
+            | Call::Listen { .. }
+            | Call::Shutdown { .. }
+            | Call::Connect { .. }
+            | Call::Accept { .. }
+            | Call::Receive { .. }
+            | Call::Send { .. } => self.draft_socket(pid, call),
             _ => self.draft_path(pid, call, entry),
         }
     }
@@ -264,9 +297,18 @@ impl Machine {
                     draft.add(Object::Content(number), Mode::Read);
                     draft.add(Object::Perm(number), Mode::Read);
                 }
-                draft.after = After::Exec { found: walk.target.is_some() };
+                let found = match walk.touches_world() {
+                    true => walk.target.is_some(),
+                    false => super::outside::outside_path(pid, at).exists(),
+                };
+                if found {
+                    let drops = self.exec_drops(pid);
+                    draft.accesses.extend(drops);
+                }
+                draft.after = After::Exec { found };
                 draft
             }
+            Call::Notify { at, mask } => self.draft_watch(pid, at, mask),
             Call::Readlink { at, .. } => {
                 let (mut draft, _) = self.draft_at(pid, at, false, Op::Stat);
                 draft.flag(true, "readlink");
@@ -285,15 +327,7 @@ impl Machine {
                 }
                 draft
             }
-            Call::Kill { process, .. } => {
-                let mut draft = Draft::new(Op::Access);
-                draft.flag(true, "lives");
-                if let Some(actor) = (0..self.actors.len()).find(|a| self.first_pid(*a) == process) {
-                    draft.path = Some(format!("process {process}"));
-                    draft.add(Object::Life(ActorId(actor as u16)), Mode::Read);
-                }
-                draft
-            }
+            Call::Kill { process, signal } => self.draft_kill(pid, process, signal),
             _ => {
                 let _ = entry;
                 Draft::new(Op::Access)

@@ -24,6 +24,8 @@ const YIELDS: u32 = 64;
 const FIRST_LOOK: Duration = Duration::from_micros(250);
 /// See [`FIRST_LOOK`].
 const LOOKS: u32 = 40;
+/// The kernel goes on with an interrupted wait by itself.
+const ERESTART_RESTARTBLOCK: i64 = -516;
 /// `-ERESTARTSYS` to `-ERESTART_RESTARTBLOCK`: the kernel will run the call again or turn it into EINTR.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
@@ -192,16 +194,20 @@ impl Machine {
                 Status::Stopped { .. } => {
                     self.orphans.insert(pid);
                 }
-                Status::Exited(_) | Status::Killed(_) => {
-                    self.orphans.remove(&pid);
-                    self.templates.iter_mut().for_each(|t| drop(t.take_if(|t| t.pid() == pid)));
-                }
+                Status::Exited(code) => self.on_gone(pid, Some(code), None),
+                Status::Killed(signal) => self.on_gone(pid, None, Some(signal)),
             }
             return Ok(());
         }
         match status {
-            Status::Exited(code) => self.on_gone(pid, Some(code), None),
-            Status::Killed(signal) => self.on_gone(pid, None, Some(signal)),
+            Status::Exited(code) => {
+                self.on_gone(pid, Some(code), None);
+                Ok(())
+            }
+            Status::Killed(signal) => {
+                self.on_gone(pid, None, Some(signal));
+                Ok(())
+            }
             Status::Stopped { signal, event: 0 } if signal == libc::SIGTRAP | 0x80 => self.on_exit_stop(pid),
             Status::Stopped { signal, event: 0 } => self.on_signal(pid, signal),
             Status::Stopped { event: libc::PTRACE_EVENT_SECCOMP, .. } => self.on_call(pid),
@@ -271,32 +277,51 @@ impl Machine {
         Ok(())
     }
 
-    fn on_gone(&mut self, pid: Pid, code: Option<i32>, signal: Option<i32>) -> Result<(), Lost> {
-        let Some(task) = self.tasks.remove(&pid) else { return Ok(()) };
-        let actor = &mut self.actors[task.actor];
-        if actor.main == Some(pid) {
-            // A worker that a fault hit at its very end was ended by that.
-            actor.end.exit = code.filter(|_| !task.killed);
-            actor.end.signal = if task.killed { Some(libc::SIGKILL) } else { signal };
+    fn on_gone(&mut self, pid: Pid, code: Option<i32>, signal: Option<i32>) {
+        let task = self.tasks.remove(&pid);
+        if task.is_none() {
+            self.orphans.remove(&pid);
+            self.templates.iter_mut().for_each(|t| drop(t.take_if(|t| t.pid() == pid)));
         }
-        if !self.threads_left(task.process)
-            && let Some(first) = self.tasks.get_mut(&task.process)
+        if let Some(task) = task.as_ref().filter(|_| signal == Some(libc::SIGSYS)) {
+            let text = format!(
+                "{{{}}} was ended by SIGSYS: it made a 32-bit system call, or has a filter of its own",
+                task.actor
+            );
+            self.warn(WarningKind::NotControlled, text);
+        }
+        // Of a process whose threads outlived the first one, that one may have been given up before.
+        if let Some(actor) = self.actors.iter_mut().find(|a| a.main == Some(pid)) {
+            // A worker that a fault hit at its very end was ended by that.
+            let killed = task.as_ref().is_some_and(|t| t.killed);
+            actor.end.exit = code.filter(|_| !killed);
+            actor.end.signal = if killed { Some(libc::SIGKILL) } else { signal };
+        }
+        let process = task.as_ref().map_or(pid, |t| t.process);
+        if !self.threads_left(process)
+            && let Some(first) = self.tasks.get_mut(&process)
         {
             // Its turn to be reported has come.
             first.state = State::Exiting;
         }
-        if task.pid == task.process {
-            self.forget_locks(task.process);
-            self.mapped.retain(|m| m.0 != task.process);
+        if task.is_none_or(|t| t.pid == t.process) {
+            // Its parent is told.
+            self.signals.sent = true;
+            self.timers.forget(pid, false);
+            self.forget_locks(pid);
+            self.mapped.retain(|m| m.0 != pid);
             // The last thread is reported under the leader's number: no other thread can be left.
-            self.tasks.retain(|_, t| t.process != task.process);
+            self.tasks.retain(|_, t| t.process != pid);
         }
-        Ok(())
     }
 
     fn on_signal(&mut self, pid: Pid, signal: i32) -> Result<(), Lost> {
         if signal == libc::SIGSEGV && self.answer_time_stamp(pid)? {
             return self.go_on(pid, 0);
+        }
+        let process = self.task(pid).process;
+        if let Some((timer, value)) = self.timer_origin(process, signal) {
+            let _ = kernel::set_timer_origin(pid, timer, value);
         }
         if signal == libc::SIGSYS {
             self.warn(WarningKind::NotControlled, "a worker was ended by SIGSYS: a 32-bit program, or its own filter");
@@ -365,6 +390,7 @@ impl Machine {
             }
         }
         self.mapped.retain(|m| m.0 != pid);
+        self.timers.forget(pid, true);
         self.prepare_image(pid)?;
         match self.task(pid).state {
             // The exit stop of a watched exec is still to come.
@@ -395,6 +421,11 @@ impl Machine {
                     for (index, value) in entry.args().into_iter().enumerate() {
                         regs.set_arg(index, value);
                     }
+                    dirty = true;
+                }
+                if !timed_out && regs.result() == ERESTART_RESTARTBLOCK {
+                    // The kernel would go on with the wait as we had changed it, unseen: make the call again instead.
+                    regs.set_result(super::signals::ERESTARTNOHAND);
                     dirty = true;
                 }
                 if timed_out {
@@ -430,6 +461,7 @@ impl Machine {
                     dirty = true;
                 }
             }
+            InCall::Connecting { address, len } => self.connected_outside(pid, address, len, regs.result()),
             InCall::FirstLook { buffer, extended } => rewrite::first_look(pid, buffer, extended, self.clock.epoch()),
             InCall::Plain | InCall::Vfork | InCall::Unknown | InCall::Stopped => {}
         }

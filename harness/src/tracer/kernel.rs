@@ -213,6 +213,41 @@ impl SharedPages {
     }
 }
 
+/// Sends a signal to a process, or to one of its threads.
+pub(super) fn send_signal(process: Pid, thread: Option<Pid>, signal: i32) -> Result<(), Errno> {
+    // SAFETY: no addresses.
+    let result = unsafe {
+        match thread {
+            Some(thread) => libc::syscall(libc::SYS_tgkill, process.as_raw(), thread.as_raw(), signal),
+            None => libc::syscall(libc::SYS_kill, process.as_raw(), signal),
+        }
+    };
+    Errno::result(result).map(drop)
+}
+
+/// At the stop before a signal is delivered: makes it say that it comes from a POSIX timer.
+pub(super) fn set_timer_origin(pid: Pid, timer: i32, value: u64) -> Result<(), Errno> {
+    let mut info = nix::sys::ptrace::getsiginfo(pid)?;
+    info.si_code = libc::SI_TIMER;
+    // SAFETY: `siginfo_t` is plain memory of 128 bytes; for SI_TIMER the kernel's layout has the timer's number at 16,
+    // the overrun count at 20 and the value at 24.
+    unsafe {
+        let bytes = std::ptr::from_mut(&mut info).cast::<u8>();
+        bytes.add(16).cast::<i32>().write_unaligned(timer);
+        bytes.add(20).cast::<i32>().write_unaligned(0);
+        bytes.add(24).cast::<u64>().write_unaligned(value);
+    }
+    nix::sys::ptrace::setsiginfo(pid, &info)
+}
+
+/// Whether two descriptors of two processes are the same open file description. `None`: this kernel does not say.
+pub(super) fn same_description(a: (Pid, i32), b: (Pid, i32)) -> Option<bool> {
+    const KCMP_FILE: i32 = 0;
+    // SAFETY: no addresses.
+    let result = unsafe { libc::syscall(libc::SYS_kcmp, a.0.as_raw(), b.0.as_raw(), KCMP_FILE, a.1, b.1) };
+    Errno::result(result).ok().map(|order| order == 0)
+}
+
 fn check(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

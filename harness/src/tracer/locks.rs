@@ -41,8 +41,8 @@ impl RecordRequest {
 pub(super) enum Owner {
     /// A process (POSIX locks).
     Process(Pid),
-    /// An open file description: process and descriptor through which it was taken stand for it.
-    Description(Pid, i32),
+    /// An open file description: the kernel says what it holds.
+    Description,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +63,9 @@ pub(super) struct RecordLocks {
 impl RecordLocks {
     /// Notes that a request was granted.
     pub(super) fn granted(&mut self, owner: Owner, file: u64, request: RecordRequest) {
+        if owner == Owner::Description {
+            return;
+        }
         self.cut(owner, file, request.range);
         if request.kind != libc::F_UNLCK {
             let exclusive = request.kind == libc::F_WRLCK;
@@ -131,22 +134,43 @@ pub(super) fn release_records(file: Inode, locks: &[((u64, u64), bool)]) -> Vec<
     locks.iter().map(|(range, exclusive)| access(object(), *exclusive, Some(*range), Some(Sync::Free))).collect()
 }
 
-/// The locks that a descriptor's `fdinfo` shows: kind (`FLOCK`, `POSIX`, `OFDLCK`) and whether it is exclusive.
-pub(super) fn shown_in_fdinfo(task: Pid, fd: i32) -> Vec<(String, bool)> {
+/// A lock that a descriptor's `fdinfo` shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// `FLOCK`, `POSIX` or `OFDLCK`.
+    pub kind: String,
+    /// Nobody else may have one.
+    pub exclusive: bool,
+    /// Half-open range of bytes.
+    pub range: (u64, u64),
+}
+
+/// The locks of the open file description (and of the process) that a descriptor's `fdinfo` shows.
+pub(super) fn shown_in_fdinfo(task: Pid, fd: i32) -> Vec<Shown> {
     let Ok(info) = std::fs::read_to_string(format!("/proc/{task}/fdinfo/{fd}")) else { return Vec::new() };
-    info.lines()
-        .filter_map(|line| {
-            let mut words = line.strip_prefix("lock:")?.split_whitespace().skip(1);
-            let kind = words.next()?.to_owned();
-            let exclusive = words.nth(1)? == "WRITE";
-            Some((kind, exclusive))
-        })
-        .collect()
+    info.lines().filter_map(shown).collect()
+}
+
+fn shown(line: &str) -> Option<Shown> {
+    let words: Vec<&str> = line.strip_prefix("lock:")?.split_whitespace().collect();
+    // Number, kind, ADVISORY, READ or WRITE, process, file, first byte, last byte.
+    let [_, kind, _, mode, .., first, last] = words[..] else { return None };
+    let end = if last == "EOF" { i64::MAX as u64 } else { last.parse::<u64>().ok()?.saturating_add(1) };
+    Some(Shown { kind: kind.to_owned(), exclusive: mode == "WRITE", range: (first.parse().ok()?, end) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn locks_are_read_from_fdinfo() {
+        let lock = |kind: &str, exclusive, range| Some(Shown { kind: kind.into(), exclusive, range });
+        let whole = (0, i64::MAX as u64);
+        assert_eq!(shown("lock:\t1: FLOCK  ADVISORY  WRITE 7 00:2d:5 0 EOF"), lock("FLOCK", true, whole));
+        assert_eq!(shown("lock:\t2: OFDLCK ADVISORY  READ -1 00:2d:5 4 9"), lock("OFDLCK", false, (4, 10)));
+        assert_eq!(shown("pos:\t0"), None);
+    }
 
     #[test]
     fn ranges_split_and_join_as_in_the_kernel() {

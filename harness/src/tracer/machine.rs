@@ -16,14 +16,18 @@ use nix::{
 
 use super::{
     capture::Capture,
+    channels::Channels,
     clock::Clock,
     delays::Delays,
     faults::Faults,
     inodes::Inodes,
     kernel,
     locks::RecordLocks,
+    notify::Watched,
+    signals::Signals,
     task::{Pending, State, Task},
     template::Template,
+    timers::Timers,
     vdso::SharedClock,
     walk::Walker,
 };
@@ -139,6 +143,16 @@ pub(super) struct Machine {
     pub exhaustive: bool,
     /// Clock reads without stops, where they are possible.
     pub shared_clock: Option<SharedClock>,
+    /// Pipes and sockets between actors.
+    pub channels: Channels,
+    /// What actors watch with inotify.
+    pub watched: Vec<Watched>,
+    /// Numbers of renames as inotify shows them, and as they are shown to workers.
+    pub cookies: HashMap<u32, u32>,
+    pub signals: Signals,
+    pub timers: Timers,
+    /// Signals that timers sent and that have not arrived: process, signal, timer, value.
+    pub timers_fired: Vec<(Pid, i32, i32, u64)>,
 }
 
 impl Machine {
@@ -174,6 +188,12 @@ impl Machine {
             maps: Vec::new(),
             exhaustive: false,
             shared_clock: SharedClock::new(),
+            channels: Channels::default(),
+            watched: Vec::new(),
+            cookies: HashMap::new(),
+            signals: Signals::default(),
+            timers: Timers::default(),
+            timers_fired: Vec::new(),
         })
     }
 
@@ -195,6 +215,12 @@ impl Machine {
         if let Some(shared) = &mut self.shared_clock {
             shared.owner = None;
         }
+        self.channels = Channels::default();
+        self.watched.clear();
+        self.cookies.clear();
+        self.signals = Signals::default();
+        self.timers = Timers::default();
+        self.timers_fired.clear();
         self.delays.begin();
     }
 

@@ -78,6 +78,11 @@ pub(super) fn read_pair(pid: Pid, address: u64) -> Result<(u64, u64), Errno> {
 pub(super) fn pieces(pid: Pid, buffer: Buffer) -> Vec<(u64, u64)> {
     match buffer {
         Buffer::Flat(address, len) => vec![(address, len)],
+        // `struct msghdr`: the array at 16, its length at 24.
+        Buffer::Message(address) => match read_pair(pid, address + 16) {
+            Ok((vector, count)) => pieces(pid, Buffer::Vector(vector, count)),
+            Err(_) => Vec::new(),
+        },
         Buffer::Vector(address, count) => {
             (0..count.min(IOV_MAX)).filter_map(|i| read_pair(pid, address + i * 16).ok()).collect()
         }

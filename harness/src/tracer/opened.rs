@@ -83,6 +83,13 @@ pub(super) fn path_of(pid: Pid, fd: i32) -> String {
     super::walk::read_link(&format!("/proc/{pid}/fd/{fd}"))
 }
 
+/// Whether an exec closes a descriptor.
+pub(super) fn closes_on_exec(pid: Pid, fd: i32) -> bool {
+    let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
+    let flags = info.lines().find_map(|l| l.strip_prefix("flags:")).map(str::trim);
+    flags.and_then(|f| u64::from_str_radix(f, 8).ok()).is_some_and(|f| f & OFlags::CLOEXEC.bits() as u64 != 0)
+}
+
 /// The descriptors that a task has open.
 pub(super) fn open_fds(pid: Pid) -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };

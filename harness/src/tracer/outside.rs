@@ -4,7 +4,12 @@ use std::path::PathBuf;
 
 use nix::{libc, unistd::Pid};
 
-use super::{calls::Call, machine::Machine, memory, syscalls::places};
+use super::{
+    calls::{At, Call},
+    machine::Machine,
+    memory,
+    syscalls::places,
+};
 use crate::world::WarningKind;
 
 /// Places whose change nobody else can see, or that stand for devices.
@@ -39,10 +44,7 @@ impl Machine {
             return;
         }
         for (at, _) in places(call).into_iter().flatten() {
-            let name = memory::read_path(pid, at.path);
-            let name = PathBuf::from(String::from_utf8_lossy(&name).into_owned());
-            let base = if at.dir == libc::AT_FDCWD { "cwd".to_owned() } else { format!("fd/{}", at.dir) };
-            let path = PathBuf::from(super::walk::read_link(&format!("/proc/{pid}/{base}"))).join(name);
+            let path = outside_path(pid, at);
             // A call that cannot succeed changes nothing: no such directory, or no permission.
             let may = match call {
                 Call::Open { flags, .. } if flags & libc::O_CREAT == 0 => may_write(&path),
@@ -54,6 +56,21 @@ impl Machine {
             if may {
                 self.changed_outside(pid, path);
             }
+        }
+    }
+
+    /// Notes that a program does not get the rights that its file gives: whoever has a filter cannot gain any.
+    pub(super) fn note_privileges(&mut self, pid: Pid, at: At) {
+        use std::os::unix::fs::MetadataExt;
+        let path = outside_path(pid, at);
+        let Ok(meta) = std::fs::metadata(&path) else { return };
+        let user = meta.mode() & libc::S_ISUID != 0 && meta.uid() != nix::unistd::geteuid().as_raw();
+        let group = meta.mode() & libc::S_ISGID != 0 && meta.gid() != nix::unistd::getegid().as_raw();
+        if user || group {
+            let name = self.actor_name(pid);
+            let text =
+                format!("{name} runs {}, which does not get the rights of its owner here (setuid)", path.display());
+            self.warn(WarningKind::NotControlled, text);
         }
     }
 
@@ -88,6 +105,14 @@ impl Machine {
             format!("{name} locks {path}, outside the world: name it with --watch {path}"),
         );
     }
+}
+
+/// A path as a task means it.
+pub(super) fn outside_path(pid: Pid, at: At) -> PathBuf {
+    let name = memory::read_path(pid, at.path);
+    let name = PathBuf::from(String::from_utf8_lossy(&name).into_owned());
+    let base = if at.dir == libc::AT_FDCWD { "cwd".to_owned() } else { format!("fd/{}", at.dir) };
+    PathBuf::from(super::walk::read_link(&format!("/proc/{pid}/{base}"))).join(name)
 }
 
 fn may_write(path: impl AsRef<std::path::Path>) -> bool {

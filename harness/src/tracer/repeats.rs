@@ -76,7 +76,7 @@ impl Repeats {
         }
         self.cycle = (1..=LONGEST.min(len / 2)).find(|n| {
             let same = |i: usize| self.recent[len - 1 - i].print == self.recent[len - 1 - i - n].print;
-            (0..*n).all(same) && self.recent[len - n..].iter().any(|m| !m.accesses.is_empty())
+            (0..*n).all(same) && self.recent[len - n..].iter().any(|m| m.waits || !m.accesses.is_empty())
         });
         if self.cycle.is_some() {
             self.cycles = 2;

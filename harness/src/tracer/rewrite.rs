@@ -13,8 +13,10 @@ const DIRECTORY_SIZE: u64 = 4096;
 /// Virtual number of the world's directory and of the one that holds it, as a first look shows it.
 const ROOT_NUMBER: Inode = Inode(2);
 const NANOS: u64 = 1_000_000_000;
-/// `UTIME_NOW` and `UTIME_OMIT`.
-const SPECIAL: [u64; 2] = [(1 << 30) - 1, (1 << 30) - 2];
+/// In place of nanoseconds: the time is set to now.
+const UTIME_NOW: u64 = (1 << 30) - 1;
+/// ... or is not set.
+const UTIME_OMIT: u64 = (1 << 30) - 2;
 
 /// Rewrites a `stat` or `statx` result; returns the part of it that a program may depend on, for the trace.
 pub(super) fn stat(pid: Pid, buffer: u64, extended: bool, number: Inode, times: (Nanos, Nanos)) -> Vec<u8> {
@@ -140,20 +142,21 @@ pub(super) fn listing(
     entries.into_iter().map(|(name, _)| name).collect()
 }
 
-/// The modification time that a utime call sets; `None` is now.
-pub(super) fn modified_time(pid: Pid, times: Times) -> Option<Nanos> {
+/// The modification time that a utime call sets: to now (`Some(None)`), to a moment, or not at all (`None`).
+pub(super) fn modified_time(pid: Pid, times: Times) -> Option<Option<Nanos>> {
     let (address, unit) = match times {
         // The second of two.
-        Times::Timespec(0) | Times::Timeval(0) | Times::Utimbuf(0) => return None,
+        Times::Timespec(0) | Times::Timeval(0) | Times::Utimbuf(0) => return Some(None),
         Times::Timespec(at) => (at + 16, 1),
         Times::Timeval(at) => (at + 16, 1000),
-        Times::Utimbuf(at) => return memory::read_u64(pid, at + 8).ok().map(|s| s * NANOS),
+        Times::Utimbuf(at) => return memory::read_u64(pid, at + 8).ok().map(|s| Some(s.saturating_mul(NANOS))),
     };
     let (seconds, parts) = memory::read_pair(pid, address).ok()?;
-    if unit == 1 && SPECIAL.contains(&parts) {
-        return None;
+    match parts {
+        UTIME_OMIT if unit == 1 => None,
+        UTIME_NOW if unit == 1 => Some(None),
+        parts => Some(Some(seconds.saturating_mul(NANOS).saturating_add(parts.saturating_mul(unit)))),
     }
-    Some(seconds.saturating_mul(NANOS).saturating_add(parts * unit))
 }
 
 fn get64(bytes: &[u8], at: usize) -> u64 {

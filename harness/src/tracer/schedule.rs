@@ -1,7 +1,10 @@
 //! One schedule: who may go next, virtual time, and how a run ends.
 
 mod asks;
+mod serial;
 mod stuck;
+
+use asks::Due;
 
 use std::time::Duration;
 
@@ -69,6 +72,8 @@ struct Schedule<'a> {
     barrier: bool,
     /// Blocked steps were all tried once more before a deadlock is declared.
     tried_again: bool,
+    /// In a serial order: workers that wait for more and let the next one begin.
+    parked: Vec<usize>,
 }
 
 impl Machine {
@@ -83,6 +88,7 @@ impl Machine {
             inherited: vec![Vec::new(); count],
             barrier: false,
             tried_again: false,
+            parked: Vec::new(),
         };
         self.waited_for = (0..count).map(|i| schedule.order.workers.iter().any(|w| w.after.contains(&i))).collect();
         let ended = schedule.run(self, filters);
@@ -102,6 +108,11 @@ impl Schedule<'_> {
                 continue;
             }
             machine.check_output()?;
+            machine.release_ready();
+            if machine.interrupt_held()? {
+                machine.settle()?;
+                continue;
+            }
             self.delay_before(machine);
             if let Some(ended) = self.choose_and_step(machine)? {
                 return Ok(ended);
@@ -134,8 +145,7 @@ impl Schedule<'_> {
 
     /// Starts one worker whose predecessors have ended.
     fn start_due(&mut self, machine: &mut Machine, filters: &Filters) -> Result<bool, Lost> {
-        let current =
-            self.order.serial.as_ref().map(|order| order.iter().find(|a| !machine.actors[**a].ended).copied());
+        let current = self.order.serial.as_ref().map(|_| self.current(machine));
         for actor in self.actors() {
             let worker = &self.order.workers[actor];
             // In a serial order a worker begins when the one before it has ended, and nobody else takes part.
@@ -181,22 +191,8 @@ impl Schedule<'_> {
     /// One decision and its step, or what ends the run.
     fn choose_and_step(&mut self, machine: &mut Machine) -> Result<Option<Ended>, Lost> {
         let ready = self.those(|a| machine.is_ready(a));
-        if let Some(order) = &self.order.serial {
-            let current = order.iter().copied().find(|a| !machine.actors[*a].ended);
-            let Some(current) = current else { return Ok(Some(Ended::Done)) };
-            if self.repeats[current].yields()
-                && let Some(ended) = self.idle_or_livelock(machine, &ready)?
-            {
-                return Ok(Some(ended));
-            }
-            if machine.is_ready(current) {
-                let current = ActorId(current as u16);
-                return self.step(machine, current, vec![current], Vec::new());
-            }
-            return match machine.next_deadline(|a| a == current) {
-                Some(pid) => self.wake(machine, pid).map(|()| None),
-                None => self.nobody_can_run(machine),
-            };
+        if self.order.serial.is_some() {
+            return self.serial_step(machine, &ready);
         }
         let eager: Vec<ActorId> = ready.iter().copied().filter(|a| !self.repeats[a.0 as usize].yields()).collect();
         if eager.len() < ready.len() && !eager.is_empty() {
@@ -215,7 +211,7 @@ impl Schedule<'_> {
                 }
                 // While a worker stands still, the others go on polling: that moves the time on.
                 let now = machine.clock.since_start();
-                let still = machine.actors[machine.task(pid).actor].paused == Some(pid);
+                let still = matches!(pid, Due::Sleeper(p) if machine.actors[machine.task(p).actor].paused == Some(p));
                 let polls = |a: &ActorId| self.repeats[a.0 as usize].since(now).is_some_and(|us| us > 0);
                 if !(still && ready.iter().any(polls)) {
                     return self.wake(machine, pid).map(|()| None);
@@ -316,12 +312,13 @@ impl Schedule<'_> {
     }
 
     /// The earliest sleeper's time is up, and nobody else can run.
-    fn wake(&mut self, machine: &mut Machine, pid: Pid) -> Result<(), Lost> {
-        let (actor, step) = machine.wake_step(pid);
+    fn wake(&mut self, machine: &mut Machine, due: Due) -> Result<(), Lost> {
+        let (actor, step) = machine.wake_step(due)?;
+        self.inherited[actor].extend(machine.given_up(due));
         // The next step comes after everything so far, and everything later after it.
         self.barrier = true;
         let timeline = self.order.timeline;
-        let mattered = machine.steps[machine.task(pid).slept_at.min(machine.steps.len())..]
+        let mattered = machine.steps[machine.slept_at(due).min(machine.steps.len())..]
             .iter()
             .any(|s| s.chosen && s.actor.0 as usize != actor);
         if mattered
@@ -341,34 +338,34 @@ impl Schedule<'_> {
                 format!("{{{actor}}}'s {} was taken to outlast {others}: try --time adversarial", step.result),
             );
         }
-        self.end_sleep(machine, pid, step)
+        self.end_sleep(machine, due, actor, step)
     }
 
     /// A sleep or time-out ends early, because the scheduler wants it.
     fn wake_early(
         &mut self,
         machine: &mut Machine,
-        pid: Pid,
+        due: Due,
         enabled: Vec<ActorId>,
         wakeable: Vec<ActorId>,
     ) -> Result<(), Lost> {
-        let (actor, mut step) = machine.wake_step(pid);
+        let (actor, mut step) = machine.wake_step(due)?;
+        step.accesses = machine.given_up(due);
         step.flags.push("early".into());
         step.chosen = true;
         step.enabled = enabled;
         step.wakeable = wakeable;
         step.accesses.push(Access::new(crate::world::Object::Life(ActorId(actor as u16)), crate::world::Mode::Write));
-        self.end_sleep(machine, pid, step)
+        self.end_sleep(machine, due, actor, step)
     }
 
-    fn end_sleep(&mut self, machine: &mut Machine, pid: Pid, step: Step) -> Result<(), Lost> {
+    fn end_sleep(&mut self, machine: &mut Machine, due: Due, actor: usize, step: Step) -> Result<(), Lost> {
         let from = machine.steps.len();
-        let actor = machine.task(pid).actor;
         self.tried_again = false;
         if self.order.time == TimeModel::Real {
             std::thread::sleep(Duration::from_micros(step.time_us.saturating_sub(machine.clock.since_start())));
         }
-        machine.end_sleep(pid, step)?;
+        machine.end_sleep(due, step)?;
         machine.settle()?;
         self.learn(machine, from, actor);
         Ok(())

@@ -170,7 +170,8 @@ impl Session {
         for warning in &mut warnings {
             warning.text = self.with_names(&warning.text);
         }
-        let steps = std::mem::take(&mut self.machine.steps);
+        let mut steps = std::mem::take(&mut self.machine.steps);
+        super::signals::mark_targets(&mut steps);
         for (actor, file, path) in std::mem::take(&mut self.machine.maps) {
             let other = |s: &Step| {
                 s.actor.0 as usize == actor
@@ -387,9 +388,21 @@ impl Session {
             let wrong = |e: String| PrepareError::Scenario(format!("--watch {}: {e}", path.display()));
             let real = fs::canonicalize(&path).map_err(|e| wrong(e.to_string()))?;
             let copy = Path::new(sandbox::ROOT).join(format!("watch{n}"));
-            let meta = fs::metadata(&real).map_err(|e| wrong(e.to_string()))?;
+            let mut real = real;
+            let mut meta = fs::metadata(&real).map_err(|e| wrong(e.to_string()))?;
             if !meta.is_dir() {
-                return Err(wrong("only directories can be watched: name the one that holds the file".into()));
+                // Programs replace a file by renaming another over it, which needs the folder around it.
+                real = real
+                    .parent()
+                    .map(Path::to_owned)
+                    .filter(|p| p.parent().is_some())
+                    .ok_or_else(|| wrong("a file directly below / cannot be given a private copy".into()))?;
+                meta = fs::metadata(&real).map_err(|e| wrong(e.to_string()))?;
+                affordable(&real)
+                    .map_err(|e| wrong(format!("its folder {} needs a private copy: {e}", real.display())))?;
+            }
+            if self.watched.iter().any(|(known, ..)| real.starts_with(known)) {
+                continue;
             }
             fs::create_dir(&copy).map_err(|e| wrong(e.to_string()))?;
             fs::set_permissions(&copy, meta.permissions()).map_err(|e| wrong(e.to_string()))?;
@@ -399,6 +412,29 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Whether a folder that nobody named is small enough to be copied.
+fn affordable(dir: &Path) -> Result<(), String> {
+    const FILES: u64 = 10_000;
+    const BYTES: u64 = 64 << 20;
+    let (mut files, mut bytes) = (0, 0);
+    let mut todo = vec![dir.to_owned()];
+    while let Some(dir) = todo.pop() {
+        for entry in fs::read_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))? {
+            let entry = entry.map_err(|e| e.to_string())?;
+            let meta = entry.metadata().map_err(|e| e.to_string())?;
+            files += 1;
+            bytes += meta.len();
+            if meta.is_dir() {
+                todo.push(entry.path());
+            }
+            if files > FILES || bytes > BYTES {
+                return Err("it holds more than 64 MiB or 10,000 files: name a smaller folder".into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What is in the world before setup: the scenario's `dir` and `files`.

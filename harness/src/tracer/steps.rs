@@ -5,7 +5,9 @@ mod effects;
 mod exits;
 mod notes;
 
-use std::collections::BTreeSet;
+pub(super) use effects::real_path;
+
+use std::{collections::BTreeSet, time::Duration};
 
 use nix::{errno::Errno, libc, unistd::Pid};
 
@@ -22,6 +24,17 @@ use super::{
     walk::Lookup,
 };
 use crate::world::{ASKED_FLAG, Access, ActorId, FAULT_FLAG, Mode, Object, Op, Step, Sync, WarningKind};
+
+/// Where a call that was let go came to rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// At its exit.
+    Exit,
+    /// Asleep in the kernel.
+    Asleep,
+    /// Its task died.
+    Gone,
+}
 
 /// How the attempt at a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,17 +104,33 @@ impl Machine {
         if let After::Exec { found } = draft.after {
             let ret = if found { 0 } else { -i64::from(libc::ENOENT) };
             let step = self.step(pid, &draft, ret, "ok".into());
+            let frees = frees(&step);
             self.push(Step { chosen: true, enabled: enabled.to_vec(), ..step });
+            for fd in super::opened::open_fds(pid).into_iter().filter(|_| !frees.is_empty()) {
+                let closes = super::opened::closes_on_exec(pid, fd);
+                if let Some(file) = self.inspect(pid, fd).filter(|f| closes && f.world) {
+                    self.forget_fd_locks(pid, file.inode);
+                }
+            }
             self.go_on(pid, 0)?;
+            if !frees.is_empty() {
+                // They are gone only when the new program is there.
+                self.settle()?;
+                self.free_waiters(&frees);
+            }
             return Ok(Attempt::Made);
         }
         if let After::Closes { fds } = &draft.after {
             for fd in fds.clone() {
                 if let Some(file) = self.inspect(pid, fd).filter(|f| f.world) {
-                    self.forget_fd_locks(pid, fd, file.inode);
+                    self.forget_fd_locks(pid, file.inode);
                 }
             }
         }
+        if draft.until_ready && !self.is_ready_now(pid, &call) {
+            return Ok(self.block(pid, call, entry));
+        }
+        self.task_mut(pid).wait_until = None;
         let mut regs = entry;
         let shorter = bend.as_ref().and_then(|bend| bend.len);
         let mut kept = None;
@@ -115,8 +144,19 @@ impl Machine {
             must("writing registers", regs.set(pid))?;
         }
         self.call(pid, State::Calling(InCall::Plain))?;
-        if !self.run_to_exit(pid)? {
-            return Ok(Attempt::Made);
+        let may_sleep = !draft.waits && self.channels.users.contains(&self.task(pid).actor);
+        match self.run_to_rest(pid, may_sleep)? {
+            Rest::Exit => {}
+            Rest::Gone => return Ok(Attempt::Made),
+            Rest::Asleep => {
+                // It was begun, which others notice, and will go on when they have done their part.
+                self.task_mut(pid).state = State::Asleep(InCall::Plain);
+                let step = self.step(pid, &draft, 0, "waits".into());
+                let frees = frees(&step);
+                self.push(Step { chosen: true, enabled: enabled.to_vec(), ..step });
+                self.free_waiters(&frees);
+                return Ok(Attempt::Made);
+            }
         }
         let mut regs = must("reading registers", Registers::get(pid))?;
         let mut ret = regs.result();
@@ -169,7 +209,7 @@ impl Machine {
             step.ret = forced;
             step.result = result_words(draft.op, forced);
         }
-        let frees: Vec<Access> = step.accesses.iter().filter(|a| a.sync == Some(Sync::Free)).cloned().collect();
+        let frees = frees(&step);
         let wait = self.delay_after(pid, &Pending::Call { call, entry }, &step);
         self.push(Step { chosen: true, enabled: enabled.to_vec(), ..step });
         if shorter == u64::try_from(ret).ok() && self.split_rest(pid, call, ret)? {
@@ -228,21 +268,43 @@ impl Machine {
         }
     }
 
+    /// Holds a task whose call would wait, until others have made it ready or its time is over.
+    fn block(&mut self, pid: Pid, call: Call, entry: Registers) -> Attempt {
+        if let Call::Wait { timeout, .. } = call
+            && let Some(length) = self.wait_length(pid, timeout, &entry)
+        {
+            let now = self.clock.since_start();
+            let until = *self.task_mut(pid).wait_until.get_or_insert(now + length);
+            self.delay(pid, Duration::from_micros(until.saturating_sub(now)));
+        }
+        self.task_mut(pid).state = State::Blocked(Pending::Call { call, entry });
+        Attempt::Waits
+    }
+
     /// Waits for the exit stop of a step. False: the task died instead.
-    fn run_to_exit(&mut self, pid: Pid) -> Result<bool, Lost> {
+    pub(super) fn run_to_exit(&mut self, pid: Pid) -> Result<bool, Lost> {
+        self.run_to_rest(pid, false).map(|rest| rest == Rest::Exit)
+    }
+
+    /// Waits until a call has returned, or sleeps if it may.
+    fn run_to_rest(&mut self, pid: Pid, may_sleep: bool) -> Result<Rest, Lost> {
         let begun = std::time::Instant::now();
         loop {
-            match must("waiting for a step", kernel::wait_one(pid, true))? {
-                Some((_, Status::Stopped { signal, event: 0 })) if signal == libc::SIGTRAP | 0x80 => return Ok(true),
+            match must("waiting for a step", kernel::wait_one(pid, !may_sleep))? {
+                Some((_, Status::Stopped { signal, event: 0 })) if signal == libc::SIGTRAP | 0x80 => {
+                    return Ok(Rest::Exit);
+                }
                 Some((_, Status::Stopped { event: libc::PTRACE_EVENT_STOP, .. })) => {
                     super::machine::resume(pid, true, 0)?;
                 }
                 Some((_, Status::Stopped { event: libc::PTRACE_EVENT_EXIT, .. })) => {
                     self.task_mut(pid).state = State::Exiting;
                     super::machine::resume(pid, false, 0)?;
-                    return Ok(false);
+                    return Ok(Rest::Gone);
                 }
                 Some((_, status)) => return Err(Lost::Other(format!("a step gave {status:?}"))),
+                None if may_sleep && self.task(pid).is_asleep() => return Ok(Rest::Asleep),
+                None if may_sleep => rustix::thread::sched_yield(),
                 None if self.task(pid).is_asleep() && begun.elapsed().as_secs() > 1 => {
                     return Err(Lost::Other("a step on the world waits inside the kernel".into()));
                 }
@@ -262,9 +324,30 @@ impl Machine {
             })
             .collect();
         for (pid, pending) in candidates {
-            let wanted = self.draft(pid, &pending).accesses;
-            if wanted.iter().any(|w| freed.iter().any(|f| f.conflicts(w))) {
+            let draft = self.draft(pid, &pending);
+            // What waits for readiness is asked at rest.
+            if !draft.until_ready && draft.accesses.iter().any(|w| freed.iter().any(|f| f.conflicts(w))) {
                 self.task_mut(pid).state = State::AtStep(pending);
+            }
+        }
+    }
+
+    /// At rest: whoever waited for a channel that is ready now may try again.
+    pub(super) fn release_ready(&mut self) {
+        let waiting: Vec<(Pid, Call, Registers)> = self
+            .tasks
+            .values()
+            .filter_map(|t| match t.state {
+                State::Blocked(Pending::Call { call: Call::Flock { .. } | Call::Fcntl { .. }, .. }) => None,
+                State::Blocked(Pending::Call { call, entry }) => Some((t.pid, call, entry)),
+                _ => None,
+            })
+            .collect();
+        for (pid, call, entry) in waiting {
+            if self.is_ready_now(pid, &call) {
+                let task = self.task_mut(pid);
+                task.deadline = None;
+                task.state = State::AtStep(Pending::Call { call, entry });
             }
         }
     }
@@ -314,7 +397,8 @@ impl Machine {
     ) -> Result<Step, Lost> {
         let actor = self.task(pid).actor;
         let now = self.clock.wall();
-        if ret < 0 {
+        let connecting = ret == -i64::from(libc::EINPROGRESS) && matches!(draft.after, After::Connected { .. });
+        if ret < 0 && !connecting {
             return Ok(self.failed_step(pid, draft, ret));
         }
         let mut step = self.step(pid, draft, ret, result_words(draft.op, ret));
@@ -341,7 +425,10 @@ impl Machine {
                 step.result = "ok".into();
             }
             After::Data => {
-                if let Call::Read { buffer, .. } = call {
+                if let Call::Read { fd, buffer, .. } = call {
+                    self.hide_cookies(pid, fd, buffer, ret as u64);
+                }
+                if let Call::Read { buffer, .. } | Call::Receive { buffer, .. } = call {
                     self.keep_data(&mut step, memory::read_buffer(pid, buffer, ret as u64));
                 }
             }
@@ -374,10 +461,10 @@ impl Machine {
                 }
             }
             After::Changed(file) => self.inodes.changed(file, actor, now),
-            After::Timed { file, times } => {
-                let modified = rewrite::modified_time(pid, times);
-                self.inodes.set_modified(file, modified, actor, now);
-            }
+            After::Timed { file, times } => match rewrite::modified_time(pid, times) {
+                Some(modified) => self.inodes.set_modified(file, modified, actor, now),
+                None => self.inodes.changed(file, actor, now),
+            },
             After::Stat { buffer, extended, file } => {
                 let number = self.inodes.number(file, actor, now);
                 let times = self.inodes.times(file);
@@ -409,6 +496,28 @@ impl Machine {
                 if draft.accesses.iter().any(|a| a.sync == Some(Sync::Free)) {
                     step.result = "gives its lock back".into();
                 }
+            }
+            After::Sent => {
+                if let Call::Write { buffer, .. } | Call::Send { buffer, .. } = call {
+                    self.keep_data(&mut step, memory::read_buffer(pid, buffer, ret as u64));
+                }
+                self.sent(pid, &call);
+            }
+            After::Connected { address } => self.connected(pid, &call, address.as_ref()),
+            After::Accepted { listening } => {
+                if let Some(file) = self.inspect(pid, ret as i32) {
+                    self.channels.accept(listening, file.inode);
+                }
+                step.ret = 0;
+            }
+            After::Bound { named } => self.bound(pid, &call, named, &mut step),
+            After::Watches { file, mask } => {
+                self.watches(pid, file, mask);
+                step.ret = 0;
+            }
+            After::Signalled { actor } => {
+                self.signals.sent = true;
+                self.signals.to.push(actor);
             }
             After::Exec { .. } | After::Nothing => {}
         }
@@ -458,6 +567,11 @@ impl Machine {
     }
 }
 
+/// What a step gave back or made ready.
+fn frees(step: &Step) -> Vec<Access> {
+    step.accesses.iter().filter(|a| a.sync == Some(Sync::Free)).cloned().collect()
+}
+
 /// The accesses of a call that failed: it only looked. A refused lock looked at the lock.
 fn failed(accesses: &[Access], op: Op) -> Vec<Access> {
     accesses
@@ -497,7 +611,7 @@ fn result_words(op: Op, ret: i64) -> String {
         };
     }
     match op {
-        Op::Read | Op::Write => format!("{ret} bytes"),
+        Op::Read | Op::Write | Op::Send | Op::Receive if ret > 0 => format!("{ret} bytes"),
         _ => "ok".into(),
     }
 }

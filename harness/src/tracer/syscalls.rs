@@ -17,7 +17,7 @@ use super::{
     task::{InCall, Pending, State},
 };
 use crate::world::{Op, WarningKind};
-use time::micros;
+pub(super) use time::micros;
 
 /// The devices whose content is random.
 const RANDOM_DEVICES: [(u32, u32); 2] = [(1, 8), (1, 9)];
@@ -83,7 +83,11 @@ impl Machine {
                 self.task_mut(pid).state = State::Ready(0);
                 Ok(())
             }
-            Call::Wait { timeout, on_timeout } => self.start_wait(pid, timeout, on_timeout, entry),
+            Call::Wait { watch, .. } if self.watches_channel(pid, watch) => {
+                self.hold(pid, Pending::Call { call, entry })
+            }
+            Call::Wait { timeout, on_timeout, .. } => self.start_wait(pid, timeout, on_timeout, entry),
+            Call::Timer(call) => self.answer_timer(pid, call, entry),
             Call::SleepFor { request, remaining } => {
                 let length = memory::read_pair(pid, request).map_or(0, |t| micros(t, 1000));
                 self.start_sleep(pid, length, remaining, entry)
@@ -98,11 +102,7 @@ impl Machine {
                 };
                 self.start_sleep(pid, length, remaining, entry)
             }
-            Call::Uncontrolled(what) => {
-                let name = self.actor_name(pid);
-                self.warn(WarningKind::NotControlled, format!("{name} {what}"));
-                self.go_on(pid, 0)
-            }
+            Call::Uncontrolled(what) => self.uncontrolled(pid, what),
             Call::Identity => {
                 // A template has a number of its own, and answers with that of its forks.
                 if self.building && self.task(pid).number == 0 {
@@ -115,40 +115,36 @@ impl Machine {
                 self.task_mut(pid).tid_address = address;
                 self.go_on(pid, 0)
             }
-            Call::Bind { address } => {
-                const FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
-                let mut family = [0; 2];
-                let known = memory::read(pid, address, &mut family).is_ok();
-                if known && FAMILIES.contains(&i32::from(u16::from_ne_bytes(family))) {
-                    let name = self.actor_name(pid);
-                    let text = format!("{name} can be reached through a socket: what is said there is not explored");
-                    self.warn(WarningKind::NotControlled, text);
-                }
-                self.go_on(pid, 0)
+            Call::Kill { process, signal } => self.dispatch_kill(pid, (process, signal), Pending::Call { call, entry }),
+            Call::KillByDescriptor { fd, signal } => {
+                // The same as by number, once the descriptor's process is known.
+                let process = process_of_descriptor(pid, fd);
+                let call = Call::Kill { process, signal };
+                self.dispatch_kill(pid, (process, signal), Pending::Call { call, entry })
             }
-            Call::Kill { process, signal } => match self.other_actor(pid, process) {
-                // Whether the first process of another worker lives depends on the order.
-                Some(other) if signal == 0 && process == self.first_pid(other) => {
-                    self.hold(pid, Pending::Call { call, entry })
-                }
-                Some(other) => {
-                    let name = self.actor_name(pid);
-                    let text = format!("{name} signals a process of {{{other}}}: orders around that are not explored");
-                    self.warn(WarningKind::NotControlled, text);
-                    self.go_on(pid, 0)
-                }
-                None => self.go_on(pid, 0),
-            },
-            Call::Connect { .. } | Call::Accept { .. } => self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry),
+            Call::Bind { .. }
+            | Call::Listen { .. }
+            | Call::Shutdown { .. }
+            | Call::Connect { .. }
+            | Call::Accept { .. }
+            | Call::Receive { .. }
+            | Call::Send { .. } => self.dispatch_socket(pid, call, entry),
             _ => self.dispatch_file(pid, call, entry),
         }
+    }
+
+    /// Lets a call through that is known not to be controlled, and says so.
+    fn uncontrolled(&mut self, pid: Pid, what: &str) -> Result<(), Lost> {
+        let name = self.actor_name(pid);
+        self.warn(WarningKind::NotControlled, format!("{name} {what}"));
+        self.go_on(pid, 0)
     }
 
     fn dispatch_file(&mut self, pid: Pid, call: Call, entry: Registers) -> Result<(), Lost> {
         let held = Pending::Call { call, entry };
         match call {
             Call::Read { fd, buffer, .. } => match self.inspect(pid, fd) {
-                Some(file) if file.world && file.kind() != FileType::Fifo => self.hold(pid, held),
+                Some(file) if file.world || waits(&file) && self.channel_of(pid, fd).is_some() => self.hold(pid, held),
                 Some(file) if file.kind() == FileType::CharacterDevice && RANDOM_DEVICES.contains(&file.device) => {
                     let mut total = 0;
                     for (address, len) in memory::pieces(pid, buffer) {
@@ -173,7 +169,7 @@ impl Machine {
                 _ => self.go_on(pid, 0),
             },
             Call::Write { fd, .. } => match self.inspect(pid, fd) {
-                Some(file) if file.world && file.kind() != FileType::Fifo => self.hold(pid, held),
+                Some(file) if file.world || waits(&file) && self.channel_of(pid, fd).is_some() => self.hold(pid, held),
                 Some(file) if file.kind() == FileType::Fifo && self.is_captured(file.inode) => {
                     self.drain_all();
                     self.go_on(pid, 0)
@@ -189,7 +185,8 @@ impl Machine {
             },
             Call::CopyRange { from, to, .. } => {
                 let files = [self.inspect(pid, from), self.inspect(pid, to)];
-                if files.iter().flatten().any(|f| f.world && f.kind() != FileType::Fifo) {
+                let channel = self.channel_of(pid, from).is_some() || self.channel_of(pid, to).is_some();
+                if channel || files.iter().flatten().any(|f| f.world) {
                     return self.hold(pid, held);
                 }
                 if files.iter().flatten().any(waits) {
@@ -217,6 +214,8 @@ impl Machine {
                 }
                 self.go_on(pid, 0)
             }
+            Call::Fcntl { cmd: libc::F_SETLEASE, .. } => self.uncontrolled(pid, "takes a lease on a file"),
+            Call::Fcntl { cmd: libc::F_NOTIFY, .. } => self.uncontrolled(pid, "is told of changes by a signal"),
             Call::Flock { fd, .. } | Call::Fcntl { fd, .. } => match self.inspect(pid, fd) {
                 Some(file) if file.world => self.hold(pid, held),
                 Some(_) => {
@@ -248,14 +247,12 @@ impl Machine {
                 {
                     return self.call(pid, State::Calling(InCall::PrivateStat { buffer, extended, file }));
                 }
-                file.is_some_and(|f| f.world && f.kind() != FileType::Fifo)
+                file.is_some_and(|f| f.world)
             } else {
                 let walk = self.lookup(pid, at, follow);
                 let fifo = walk.target.is_some_and(|(_, mode)| FileType::from_raw_mode(mode) == FileType::Fifo);
                 if fifo && matches!(call, Call::Open { .. }) {
-                    let name = self.actor_name(pid);
-                    self.warn(WarningKind::NotControlled, format!("{name} opens the fifo {}", walk.path));
-                    return self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry);
+                    self.uses_channels(pid);
                 }
                 if let Call::Stat { buffer, extended, .. } = call
                     && self.is_first_look(pid, &walk)
@@ -284,6 +281,12 @@ impl Machine {
                 return self.hold(pid, Pending::Call { call, entry });
             }
         }
+        if let Call::Exec { at } = call {
+            self.note_privileges(pid, at);
+            if !self.exec_drops(pid).is_empty() {
+                return self.hold(pid, Pending::Call { call, entry });
+            }
+        }
         self.note_outside(pid, &call);
         self.go_on(pid, 0)
     }
@@ -309,7 +312,7 @@ impl Machine {
     }
 
     /// Holds a task before a visible step. A delay that waited for the end of reads is due now.
-    fn hold(&mut self, pid: Pid, pending: Pending) -> Result<(), Lost> {
+    pub(super) fn hold(&mut self, pid: Pid, pending: Pending) -> Result<(), Lost> {
         self.task_mut(pid).state = State::AtStep(pending);
         self.task_mut(pid).delay_checked = false;
         self.task_mut(pid).fault_checked = false;
@@ -357,9 +360,13 @@ impl Machine {
     fn close(&mut self, pid: Pid, fds: &[i32], entry: Registers, call: Call) -> Result<(), Lost> {
         let mut noted = Vec::new();
         for fd in fds {
+            if !self.closes_channel(pid, *fd).is_empty() {
+                return self.hold(pid, Pending::Call { call, entry });
+            }
             if let Some(file) = self.inspect(pid, *fd).filter(|f| f.world) {
                 let drops = self.locked.contains(&file.inode) && self.drops_locks(pid, *fd, file.inode);
-                if drops || self.faults.wants(self.task(pid).actor, Op::Close) {
+                let wanted = self.faults.wants(self.task(pid).actor, Op::Close);
+                if drops || wanted || self.close_is_noticed(pid, *fd, &file) {
                     return self.hold(pid, Pending::Call { call, entry });
                 }
                 noted.push((*fd, file));
@@ -369,12 +376,6 @@ impl Machine {
             self.record_close(pid, fd, &file)?;
         }
         self.go_on(pid, 0)
-    }
-
-    /// The other worker to which a process number belongs, dead or alive.
-    fn other_actor(&self, pid: Pid, process: i32) -> Option<usize> {
-        let own = self.task(pid).actor;
-        (0..self.actors.len()).find(|a| *a != own && self.pids(*a).contains(&process))
     }
 
     fn is_captured(&self, inode: u64) -> bool {
@@ -397,6 +398,12 @@ pub(super) fn answer(pid: Pid, entry: Registers, result: i64) -> Result<(), Lost
     must("answering a call", regs.set(pid))
 }
 
+/// The process that a descriptor of a process stands for; 0: none.
+fn process_of_descriptor(pid: Pid, fd: i32) -> i32 {
+    let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
+    info.lines().find_map(|l| l.strip_prefix("Pid:")).and_then(|l| l.trim().parse().ok()).unwrap_or(0)
+}
+
 /// The one or two places that a call names, and whether a final symbolic link is followed.
 pub(super) fn places(call: &Call) -> [Option<(At, bool)>; 2] {
     match *call {
@@ -413,6 +420,7 @@ pub(super) fn places(call: &Call) -> [Option<(At, bool)>; 2] {
         | Call::Mkdir { at }
         | Call::Mknod { at }
         | Call::Readlink { at, .. } => [Some((at, false)), None],
+        Call::Notify { at, mask } => [Some((at, mask & libc::IN_DONT_FOLLOW == 0)), None],
         Call::Stat { at, follow, .. }
         | Call::Access { at, follow }
         | Call::Chmod { at, follow }

@@ -41,6 +41,8 @@ pub(super) enum InCall {
     FirstLook { buffer: u64, extended: bool },
     /// A vfork parent, until its child execs or exits.
     Vfork,
+    /// Connecting to an address outside.
+    Connecting { address: u64, len: u64 },
     /// Seen asleep in a call that is not known to sleep.
     Unknown,
     /// Stopped by a job-control signal.
@@ -102,6 +104,8 @@ pub(super) struct Task {
     pub slept_from: u64,
     /// See `slept_from`.
     pub slept_at: usize,
+    /// When the time-out of the wait that it is held at is over, however often it was tried.
+    pub wait_until: Option<u64>,
     /// Delays before the step that it is held at were looked for.
     pub delay_checked: bool,
     /// Faults at the step that it is held at were looked for.
@@ -138,6 +142,7 @@ impl Task {
             deadline: None,
             slept_from: 0,
             slept_at: 0,
+            wait_until: None,
             delay_checked: false,
             fault_checked: false,
             split: None,

@@ -67,6 +67,10 @@ impl Machine {
         let [pid] = pids[..] else { return None };
         let task = self.task(pid);
         let State::AtStep(Pending::Call { entry, .. }) = task.state else { return None };
+        // A fork does not inherit timers.
+        if self.timers.next(|a| a == actor).is_some() {
+            return None;
+        }
         if task.deadline.is_some() || task.tid_address == 0 || task.pid != task.process || has_shared_memory(pid) {
             return None;
         }

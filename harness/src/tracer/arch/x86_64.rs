@@ -112,6 +112,13 @@ impl Registers {
         regs
     }
 
+    /// At the exit stop of a call that was skipped: as if the call had been interrupted with this result.
+    pub(crate) fn interrupted(entry: &Registers, result: i64) -> Registers {
+        let mut regs = *entry;
+        regs.0.rax = result as u64;
+        regs
+    }
+
     /// If the instruction is a read of the time-stamp counter, answers it with `value`.
     pub(crate) fn answer_time_stamp(&mut self, code: &[u8], value: u64) -> bool {
         let len = match code {

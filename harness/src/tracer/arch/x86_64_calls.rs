@@ -3,7 +3,10 @@
 use nix::libc;
 
 use super::x86_64::Registers;
-use crate::tracer::calls::{At, Buffer, Call, ClockRead, OnTimeout, Timeout, Times};
+use crate::tracer::{
+    calls::{At, Buffer, Call, ClockRead, OnTimeout, Timeout, Times, Watch},
+    timers::TimerCall,
+};
 
 /// `pause(2)`: waits for a signal; sleeps are turned into it.
 pub(crate) const PAUSE: i64 = libc::SYS_pause;
@@ -106,6 +109,9 @@ pub(crate) const TRAPPED: &[i64] = &[
     libc::SYS_kill,
     libc::SYS_tkill,
     libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_pidfd_send_signal,
     libc::SYS_getpid,
     libc::SYS_gettid,
     libc::SYS_set_tid_address,
@@ -134,6 +140,10 @@ pub(crate) const TRAPPED: &[i64] = &[
     libc::SYS_recvmsg,
     libc::SYS_sendto,
     libc::SYS_sendmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_listen,
+    libc::SYS_shutdown,
     libc::SYS_connect,
     libc::SYS_accept,
     libc::SYS_accept4,
@@ -151,6 +161,14 @@ pub(crate) const TRAPPED: &[i64] = &[
     libc::SYS_timer_settime,
     libc::SYS_setitimer,
     libc::SYS_alarm,
+    libc::SYS_getitimer,
+    libc::SYS_timer_create,
+    libc::SYS_timer_gettime,
+    libc::SYS_timer_getoverrun,
+    libc::SYS_timer_delete,
+    libc::SYS_timerfd_gettime,
+    libc::SYS_inotify_add_watch,
+    libc::SYS_fanotify_init,
     libc::SYS_open_by_handle_at,
     libc::SYS_semtimedop,
     libc::SYS_semop,
@@ -161,10 +179,13 @@ pub(crate) const TRAPPED: &[i64] = &[
 
 /// Decodes a trapped call. `None`: not one that we need to look at.
 pub(crate) fn decode(regs: &Registers) -> Option<Call> {
-    let [a, b, c, d, e, _] = regs.args();
+    let [a, b, c, d, e, f] = regs.args();
     let fd = a as i32;
     let here = At { dir: fd, path: b };
     let this = At { dir: fd, path: 0 };
+    let no_wait = |flags: u64| flags as i32 & libc::MSG_DONTWAIT != 0;
+    let polled = Watch::Poll { fds: a, count: b };
+    let selected = Watch::Select { count: a, sets: [b, c, d] };
     let position = |low: u64| (low as i64 != -1).then_some(low as i64);
     Some(match regs.number() {
         libc::SYS_open => Call::Open { at: At::cwd(a), flags: b as i32, how: 0 },
@@ -257,12 +278,16 @@ pub(crate) fn decode(regs: &Registers) -> Option<Call> {
         libc::SYS_getrusage => Call::Clock(ClockRead::Usage { at: b }),
         libc::SYS_nanosleep => Call::SleepFor { request: a, remaining: b },
         libc::SYS_clock_nanosleep => Call::SleepOn { clock: fd, flags: b as i32, request: c, remaining: d },
-        libc::SYS_poll => wait(Timeout::Millis { arg: 2 }, OnTimeout::Zero),
-        libc::SYS_ppoll => wait(Timeout::Timespec { arg: 2, absolute: None }, OnTimeout::Zero),
-        libc::SYS_select => wait(Timeout::Timeval { arg: 4 }, OnTimeout::ClearSets),
-        libc::SYS_pselect6 => wait(Timeout::Timespec { arg: 4, absolute: None }, OnTimeout::ClearSets),
-        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => wait(Timeout::Millis { arg: 3 }, OnTimeout::Zero),
-        libc::SYS_epoll_pwait2 => wait(Timeout::Timespec { arg: 3, absolute: None }, OnTimeout::Zero),
+        libc::SYS_poll => wait_for(Timeout::Millis { arg: 2 }, OnTimeout::Zero, polled),
+        libc::SYS_ppoll => wait_for(Timeout::Timespec { arg: 2, absolute: None }, OnTimeout::Zero, polled),
+        libc::SYS_select => wait_for(Timeout::Timeval { arg: 4 }, OnTimeout::ClearSets, selected),
+        libc::SYS_pselect6 => wait_for(Timeout::Timespec { arg: 4, absolute: None }, OnTimeout::ClearSets, selected),
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => {
+            wait_for(Timeout::Millis { arg: 3 }, OnTimeout::Zero, Watch::Epoll { fd })
+        }
+        libc::SYS_epoll_pwait2 => {
+            wait_for(Timeout::Timespec { arg: 3, absolute: None }, OnTimeout::Zero, Watch::Epoll { fd })
+        }
         libc::SYS_futex => {
             let absolute = match b as i32 & FUTEX_COMMAND {
                 FUTEX_WAIT => None,
@@ -278,30 +303,54 @@ pub(crate) fn decode(regs: &Registers) -> Option<Call> {
         | libc::SYS_waitid
         | libc::SYS_pause
         | libc::SYS_rt_sigsuspend
-        | libc::SYS_recvfrom
-        | libc::SYS_recvmsg
-        | libc::SYS_sendto
-        | libc::SYS_sendmsg
         | libc::SYS_semop
         | libc::SYS_msgrcv
         | libc::SYS_mq_timedreceive
         | libc::SYS_mq_timedsend => wait(Timeout::None, OnTimeout::Zero),
         libc::SYS_sched_yield => Call::Yield,
-        libc::SYS_connect => Call::Connect { fd },
-        libc::SYS_bind => Call::Bind { address: b },
+        libc::SYS_recvfrom => Call::Receive { fd, buffer: Buffer::Flat(b, c), no_wait: no_wait(d) },
+        libc::SYS_recvmsg => Call::Receive { fd, buffer: Buffer::Message(b), no_wait: no_wait(c) },
+        libc::SYS_recvmmsg => Call::Receive { fd, buffer: Buffer::Message(b), no_wait: no_wait(d) },
+        libc::SYS_sendto => {
+            Call::Send { fd, buffer: Buffer::Flat(b, c), no_wait: no_wait(d), address: e, len: f, message: 0 }
+        }
+        libc::SYS_sendmsg => {
+            Call::Send { fd, buffer: Buffer::Message(b), no_wait: no_wait(c), address: 0, len: 0, message: b }
+        }
+        libc::SYS_sendmmsg => {
+            Call::Send { fd, buffer: Buffer::Message(b), no_wait: no_wait(d), address: 0, len: 0, message: b }
+        }
+        libc::SYS_connect => Call::Connect { fd, address: b, len: c },
+        libc::SYS_bind => Call::Bind { fd, address: b, len: c },
+        libc::SYS_listen => Call::Listen { fd },
+        libc::SYS_shutdown => Call::Shutdown { fd },
         libc::SYS_kill => Call::Kill { process: fd, signal: b as i32 },
         libc::SYS_tkill => Call::Kill { process: fd, signal: b as i32 },
         libc::SYS_tgkill => Call::Kill { process: fd, signal: c as i32 },
+        libc::SYS_rt_sigqueueinfo => Call::Kill { process: fd, signal: b as i32 },
+        libc::SYS_rt_tgsigqueueinfo => Call::Kill { process: fd, signal: c as i32 },
+        libc::SYS_pidfd_send_signal => Call::KillByDescriptor { fd, signal: b as i32 },
         libc::SYS_accept | libc::SYS_accept4 => Call::Accept { fd },
         libc::SYS_sched_getaffinity => Call::Affinity { size: b, mask: c },
         libc::SYS_getcpu => Call::Cpu { cpu: a, node: b },
         libc::SYS_mount | libc::SYS_umount2 => Call::Uncontrolled("mounts a file system"),
         libc::SYS_chroot | libc::SYS_pivot_root => Call::Uncontrolled("changes its root directory"),
         libc::SYS_setns | libc::SYS_unshare => Call::Uncontrolled("changes its namespaces"),
-        libc::SYS_seccomp => Call::Uncontrolled("installs a system-call filter of its own"),
-        libc::SYS_timerfd_settime | libc::SYS_timer_settime | libc::SYS_setitimer | libc::SYS_alarm => {
-            Call::Uncontrolled("uses a timer of the kernel, which runs on real time")
-        }
+        // Asking what is available changes nothing.
+        libc::SYS_seccomp if a > 1 => return None,
+        libc::SYS_seccomp | libc::SYS_prctl => Call::Uncontrolled("installs a system-call filter of its own"),
+        libc::SYS_alarm => Call::Timer(TimerCall::Alarm { seconds: a }),
+        libc::SYS_setitimer => Call::Timer(TimerCall::SetInterval { which: fd, new: b, old: c }),
+        libc::SYS_getitimer => Call::Timer(TimerCall::GetInterval { which: fd, at: b }),
+        libc::SYS_timer_create => Call::Timer(TimerCall::Create { clock: fd, event: b, id: c }),
+        libc::SYS_timer_settime => Call::Timer(TimerCall::Set { id: fd, flags: b as i32, new: c, old: d }),
+        libc::SYS_timer_gettime => Call::Timer(TimerCall::Get { id: fd, at: b }),
+        libc::SYS_timer_getoverrun => Call::Timer(TimerCall::Overrun { id: fd }),
+        libc::SYS_timer_delete => Call::Timer(TimerCall::Delete { id: fd }),
+        libc::SYS_timerfd_settime => Call::Timer(TimerCall::SetFd { fd, flags: b as i32, new: c, old: d }),
+        libc::SYS_timerfd_gettime => Call::Timer(TimerCall::GetFd { fd, at: b }),
+        libc::SYS_inotify_add_watch => Call::Notify { at: At::cwd(b), mask: c as u32 },
+        libc::SYS_fanotify_init => Call::Uncontrolled("is told of what others do by fanotify"),
         libc::SYS_open_by_handle_at => Call::Uncontrolled("opens files by handle"),
         _ => return None,
     })
@@ -333,5 +382,9 @@ fn follow(flags: u64) -> bool {
 }
 
 fn wait(timeout: Timeout, on_timeout: OnTimeout) -> Call {
-    Call::Wait { timeout, on_timeout }
+    wait_for(timeout, on_timeout, Watch::Nothing)
+}
+
+fn wait_for(timeout: Timeout, on_timeout: OnTimeout, watch: Watch) -> Call {
+    Call::Wait { timeout, on_timeout, watch }
 }

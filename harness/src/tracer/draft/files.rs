@@ -9,6 +9,17 @@ use crate::{
     world::{Inode, Mode, Object, Op},
 };
 
+/// The path that `/proc/P/fd/N` leads to, as people see it.
+pub(super) fn of_descriptor(path: &str) -> String {
+    let Some(gone) = path.strip_suffix(" (deleted)") else { return display(path) };
+    // A file that never had a name is shown by its real number.
+    let unnamed = |name: &str| name.strip_prefix('#').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    match gone.rsplit_once('/') {
+        Some((dir, name)) if unnamed(name) => display(&format!("{dir}/(unnamed)")),
+        _ => display(gone),
+    }
+}
+
 impl Machine {
     /// A step about an open file.
     pub(in crate::tracer) fn draft_fd(&mut self, pid: Pid, fd: i32, op: Op) -> Draft {
@@ -21,13 +32,7 @@ impl Machine {
     /// The name under which a descriptor's file is known now.
     pub(in crate::tracer) fn path_of(&self, pid: Pid, fd: i32) -> String {
         let path = walk::read_link(&format!("/proc/{pid}/fd/{fd}"));
-        let Some(gone) = path.strip_suffix(" (deleted)") else { return display(&path) };
-        // A file that never had a name is shown by its real number.
-        let unnamed = |name: &str| name.strip_prefix('#').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
-        match gone.rsplit_once('/') {
-            Some((dir, name)) if unnamed(name) => display(&format!("{dir}/(unnamed)")),
-            _ => display(gone),
-        }
+        of_descriptor(&path)
     }
 
     pub(super) fn file_of(&mut self, pid: Pid, fd: i32) -> Option<(u64, Inode)> {
@@ -85,6 +90,18 @@ impl Machine {
             }
             let number = self.number(pid, file.inode);
             draft.add(Object::Content(number), Mode::Read);
+        }
+        for (fd, receives) in [(from, true), (to, false)] {
+            if let Some(ends) = self.channel_of(pid, fd) {
+                let end = if receives {
+                    self.draft_receive(pid, fd, &ends, false)
+                } else {
+                    self.draft_send(pid, fd, &ends, false)
+                };
+                draft.path.get_or_insert(ends.name);
+                draft.accesses.extend(end.accesses);
+                draft.until_ready |= end.until_ready;
+            }
         }
         if let Some(file) = goal {
             let number = self.number(pid, file.inode);

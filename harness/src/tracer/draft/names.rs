@@ -5,13 +5,13 @@ use rustix::fs::FileType;
 
 use super::{After, Draft, display};
 use crate::{
-    tracer::{calls::At, machine::Machine, memory, sandbox, walk::Walk},
+    tracer::{calls::At, channels, machine::Machine, memory, sandbox, walk::Walk},
     world::{Mode, Object, Op},
 };
 
 impl Machine {
     /// A step about a path: every name looked up in the world is read.
-    pub(super) fn draft_at(&mut self, pid: Pid, at: At, follow: bool, op: Op) -> (Draft, Walk) {
+    pub(in crate::tracer) fn draft_at(&mut self, pid: Pid, at: At, follow: bool, op: Op) -> (Draft, Walk) {
         let mut draft = Draft::new(op);
         if at.path == 0 || memory::read_path(pid, at.path).is_empty() {
             let mut walk = Walk::default();
@@ -22,7 +22,8 @@ impl Machine {
             return (draft, walk);
         }
         let walk = self.lookup(pid, at, follow);
-        draft.path = Some(display(&walk.path));
+        // A magic link of /proc leads to the file itself, whatever became of its name.
+        draft.path = Some(super::files::of_descriptor(&walk.path));
         draft.file = walk.target.map(|t| t.0);
         self.read_names(pid, &walk, &mut draft);
         (draft, walk)
@@ -75,6 +76,11 @@ impl Machine {
                     draft.add(Object::Content(number), Mode::Write);
                     draft.add(Object::Meta(number), Mode::Add);
                 }
+                if FileType::from_raw_mode(mode) == FileType::Fifo {
+                    let ends = self.fifo(number, String::new());
+                    // Whoever opens the other side waits for this.
+                    draft.accesses.extend(ends.outgoing.map(channels::free));
+                }
                 draft.after = After::Open { created: false, truncated };
             }
             None if create => {
@@ -87,7 +93,7 @@ impl Machine {
         draft
     }
 
-    pub(super) fn draft_new_name(&mut self, pid: Pid, at: At, op: Op) -> Draft {
+    pub(in crate::tracer) fn draft_new_name(&mut self, pid: Pid, at: At, op: Op) -> Draft {
         let (mut draft, walk) = self.draft_at(pid, at, false, op);
         if let Some(dir) = self.change_name(pid, &walk, &mut draft) {
             draft.after = After::Named { at, dir };

@@ -6,12 +6,22 @@ use nix::{sys::signal::Signal, unistd::Pid};
 
 use crate::{
     tracer::{
+        calls::Call,
         draft::Draft,
         machine::{Lost, Machine},
         task::{InCall, Pending, State},
     },
-    world::{Access, ActorId, Op, Step},
+    world::{Access, ActorId, Mode, Op, Step},
 };
+
+/// What is due next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tracer) enum Due {
+    /// The sleep, time-out or delay of a task.
+    Sleeper(Pid),
+    /// A timer, by its place in the list.
+    Timer(usize),
+}
 
 impl Machine {
     /// What the next step of an actor would touch.
@@ -24,17 +34,38 @@ impl Machine {
     }
 
     /// The sleeper with the earliest deadline among these actors (ties: place in the file, then task).
-    pub(in crate::tracer) fn next_deadline(&self, of: impl Fn(usize) -> bool) -> Option<Pid> {
-        self.tasks
+    /// A timer comes after the sleepers of its moment and actor.
+    pub(in crate::tracer) fn next_deadline(&self, of: impl Fn(usize) -> bool) -> Option<Due> {
+        let sleeper = self
+            .tasks
             .values()
             .filter(|t| of(t.actor))
             .filter_map(|t| Some((t.deadline?, t.actor, t.number, t.pid)))
             .min()
-            .map(|(.., pid)| pid)
+            .map(|(at, actor, _, pid)| (at, actor, Due::Sleeper(pid)));
+        let timer = self.timers.next(of).map(|(at, actor, n)| (at, actor, Due::Timer(n)));
+        sleeper.into_iter().chain(timer).min_by_key(|(at, actor, _)| (*at, *actor)).map(|(.., due)| due)
     }
 
     pub(super) fn sleeps(&self, actor: usize) -> bool {
         self.tasks.values().any(|t| t.actor == actor && t.deadline.is_some())
+            || self.timers.next(|a| a == actor).is_some()
+    }
+
+    /// How many steps had been made when a sleeper fell asleep, or a timer was set.
+    pub(super) fn slept_at(&self, due: Due) -> usize {
+        match due {
+            Due::Sleeper(pid) => self.task(pid).slept_at,
+            Due::Timer(n) => self.timers.list[n].set_at,
+        }
+    }
+
+    /// What the attempt that a waiter gives up at its time-out looked at.
+    pub(super) fn given_up(&mut self, due: Due) -> Vec<Access> {
+        let Due::Sleeper(pid) = due else { return Vec::new() };
+        let State::Blocked(pending) = self.task(pid).state else { return Vec::new() };
+        let accesses = self.draft(pid, &pending).accesses;
+        accesses.into_iter().map(|a| Access { mode: Mode::Read, sync: None, ..a }).collect()
     }
 
     /// Holds a task for some virtual time.
@@ -46,26 +77,43 @@ impl Machine {
         task.slept_at = steps;
     }
 
-    pub(super) fn wake_step(&self, pid: Pid) -> (usize, Step) {
+    pub(super) fn wake_step(&self, due: Due) -> Result<(usize, Step), Lost> {
+        let pid = match due {
+            Due::Sleeper(pid) => pid,
+            Due::Timer(n) => {
+                let lost = || Lost::Other("a timer of a process that is gone".into());
+                let (timer, pid) = (&self.timers.list[n], self.timer_task(n).ok_or_else(lost)?);
+                let wakes = timer.due.unwrap_or(0).max(self.clock.since_start());
+                let length = Duration::from_micros(wakes.saturating_sub(timer.set_from));
+                let mut step = self.bare_step(pid, Op::Sleep);
+                step.time_us = wakes;
+                step.result = format!("timer of {}", crate::scenario::format_duration(length));
+                return Ok((timer.actor, step));
+            }
+        };
         let task = self.task(pid);
         let wakes = task.deadline.unwrap_or(0).max(self.clock.since_start());
         let slept = Duration::from_micros(wakes.saturating_sub(task.slept_from));
         let what = match task.state {
             State::Asleep(InCall::Sleeping { .. }) => "sleep",
-            State::Asleep(_) => "time-out",
+            State::Asleep(_) | State::Blocked(_) => "time-out",
             _ if self.actors[task.actor].paused == Some(pid) => "pause",
             _ => "delay",
         };
         let mut step = self.bare_step(pid, Op::Sleep);
         step.time_us = wakes;
         step.result = format!("{what} of {}", crate::scenario::format_duration(slept));
-        (task.actor, step)
+        Ok((task.actor, step))
     }
 
     /// All blocked steps are tried again: perhaps a release was missed.
     pub(super) fn retry_blocked(&mut self) {
         for task in self.tasks.values_mut() {
-            if let State::Blocked(pending) = task.state {
+            // Channels are asked whether they are ready.
+            if let State::Blocked(pending) = task.state
+                && task.deadline.is_none()
+                && matches!(pending, Pending::Call { call: Call::Flock { .. } | Call::Fcntl { .. }, .. })
+            {
                 task.state = State::AtStep(pending);
             }
         }
@@ -97,27 +145,19 @@ impl Machine {
         words.join(", ")
     }
 
-    /// Sends a signal to all processes of an actor.
-    pub(super) fn signal_actor(&mut self, actor: usize, signal: Signal) -> Result<(), Lost> {
+    /// Sends a signal to the first process of an actor; SIGKILL to all of them.
+    pub(super) fn signal_actor(&mut self, actor: usize, signal: Signal) {
         let main = self.actors[actor].main;
-        for task in self.tasks.values_mut().filter(|t| t.actor == actor && t.pid == t.process) {
-            if Some(task.pid) == main {
-                let _ = nix::sys::signal::kill(task.process, signal);
-            }
-        }
-        // Those that are held find the signal when they go on.
-        let held: Vec<Pid> = self
+        let processes: Vec<Pid> = self
             .tasks
             .values()
-            .filter(|t| t.actor == actor && matches!(t.state, State::Blocked(_) | State::AtStep(_)))
-            .map(|t| t.pid)
+            .filter(|t| t.actor == actor && t.pid == t.process)
+            .filter(|t| signal == Signal::SIGKILL || Some(t.pid) == main)
+            .map(|t| t.process)
             .collect();
-        for pid in held {
-            if let State::Blocked(pending) = self.task(pid).state {
-                self.task_mut(pid).state = State::AtStep(pending);
-            }
+        for process in processes {
+            self.send_signal(process, None, signal as i32);
         }
-        Ok(())
     }
 
     pub(super) fn drain(&mut self) {
@@ -133,9 +173,16 @@ impl Machine {
         over.map_or(Ok(()), |limit| Err(Lost::Limit("output_bytes", limit)))
     }
 
-    pub(super) fn end_sleep(&mut self, pid: Pid, step: Step) -> Result<(), Lost> {
+    pub(super) fn end_sleep(&mut self, due: Due, step: Step) -> Result<(), Lost> {
         self.clock.advance_to(step.time_us);
         self.push(step);
+        let pid = match due {
+            Due::Sleeper(pid) => pid,
+            Due::Timer(n) => {
+                self.fire(n);
+                return Ok(());
+            }
+        };
         let actor = self.task(pid).actor;
         self.actors[actor].paused.take_if(|paused| *paused == pid);
         match self.task(pid).state {
@@ -145,6 +192,14 @@ impl Machine {
                     Some(call) => self.dispatch(pid, call, entry),
                     None => self.go_on(pid, 0),
                 }
+            }
+            State::Blocked(Pending::Call { call, entry }) => {
+                let result = self.time_out_result(pid, &call);
+                crate::tracer::syscalls::answer(pid, entry, result)?;
+                let task = self.task_mut(pid);
+                (task.deadline, task.wait_until) = (None, None);
+                task.state = State::Ready(0);
+                Ok(())
             }
             State::AtStep(_) | State::Ready(_) => {
                 self.task_mut(pid).deadline = None;

@@ -36,10 +36,9 @@ impl Schedule<'_> {
                 && main.is_some_and(|pid| !machine.tasks.contains_key(&pid))
                 && machine.blocked(a).next().is_none()
         };
-        if let Some(order) = &self.order.serial {
+        if self.order.serial.is_some() {
             // The next worker may begin although this one left something running.
-            let current = order.iter().copied().find(|a| !machine.actors[*a].ended);
-            if let Some(current) = current.filter(|a| left_over(*a)) {
+            if let Some(current) = self.current(machine).filter(|a| left_over(*a)) {
                 machine.actors[current].ended = true;
                 return Ok(None);
             }
@@ -60,10 +59,10 @@ impl Schedule<'_> {
 
     /// Everybody only repeats itself: idle workers are asked to end; others are in a livelock after a while.
     pub(super) fn idle_or_livelock(&mut self, machine: &mut Machine, ready: &[ActorId]) -> Result<Option<Ended>, Lost> {
-        // In a serial order everybody is alone.
-        let alone = self.order.serial.as_ref().and_then(|order| order.iter().find(|a| !machine.actors[**a].ended));
+        // In a serial order everybody is alone, but for those who wait for more.
+        let alone = self.order.serial.as_ref().and_then(|_| self.current(machine));
         let left: Vec<usize> = match alone {
-            Some(alone) => vec![*alone],
+            Some(alone) => vec![alone],
             None => self.takes_part().filter(|a| !machine.actors[*a].ended).collect(),
         };
         let now = machine.clock.since_start();
@@ -72,13 +71,18 @@ impl Schedule<'_> {
                 && (self.repeats[*a].yields() || !ready.contains(&ActorId(*a as u16)) && !machine.sleeps(*a))
         };
         if !left.is_empty() && left.iter().all(idles) {
+            if let Some(alone) = alone {
+                self.parked.push(alone);
+                self.tried_again = false;
+                return Ok(None);
+            }
             for actor in left {
-                if machine.actors[actor].end.ended_by.is_none() {
-                    machine.actors[actor].end.ended_by = Some("idle".into());
-                    machine.signal_actor(actor, Signal::SIGTERM)?;
-                    self.repeats[actor] = Repeats::default();
-                    self.tried_again = false;
-                }
+                // Who goes on waiting although it was asked to end is not asked again.
+                let asked = machine.actors[actor].end.ended_by.is_some();
+                machine.actors[actor].end.ended_by = Some("idle".into());
+                machine.signal_actor(actor, if asked { Signal::SIGKILL } else { Signal::SIGTERM });
+                self.repeats[actor] = Repeats::default();
+                self.tried_again = false;
             }
             machine.settle()?;
             return Ok(None);

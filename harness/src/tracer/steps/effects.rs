@@ -73,7 +73,7 @@ impl Machine {
 }
 
 /// The real path of one shown in a report.
-fn real_path(shown: &str) -> String {
+pub(in crate::tracer) fn real_path(shown: &str) -> String {
     if shown.starts_with('/') {
         return shown.to_owned();
     }

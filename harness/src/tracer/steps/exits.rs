@@ -44,6 +44,14 @@ impl Machine {
         if self.explored && self.actors.len() > 1 && self.actors[actor].main == Some(process) {
             accesses.push(Access::new(Object::Life(ActorId(actor as u16)), Mode::Write));
         }
+        if self.channels.users.contains(&actor) {
+            for fd in opened::open_fds(pid) {
+                accesses.extend(self.closes_channel(pid, fd));
+            }
+        }
+        if self.task(pid).wrote {
+            accesses.extend(self.exit_notices());
+        }
         if self.locked.is_empty() {
             return accesses;
         }
@@ -54,7 +62,7 @@ impl Machine {
         }
         for fd in opened::open_fds(pid) {
             if let Some(file) = self.inspect(pid, fd).filter(|f| f.world && self.locked.contains(&f.inode)) {
-                accesses.extend(self.lock_drops(pid, fd, file.inode));
+                accesses.extend(self.lock_drops(pid, fd, file.inode, true));
             }
         }
         let mut seen = Vec::new();
@@ -74,10 +82,8 @@ impl Machine {
         }
     }
 
-    pub(super) fn forget_fd_locks(&mut self, pid: Pid, fd: i32, file: u64) {
+    pub(super) fn forget_fd_locks(&mut self, pid: Pid, file: u64) {
         let process = self.task(pid).process;
-        for owner in [Owner::Process(process), Owner::Description(process, fd)] {
-            self.record_locks.cut(owner, file, (0, u64::MAX));
-        }
+        self.record_locks.cut(Owner::Process(process), file, (0, u64::MAX));
     }
 }

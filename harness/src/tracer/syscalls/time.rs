@@ -31,33 +31,34 @@ impl Machine {
         self.call(pid, State::Calling(InCall::Sleeping { entry, remaining }))
     }
 
-    pub(super) fn start_wait(
+    /// How long a call waits at most, in microseconds; `None`: for ever.
+    pub(in crate::tracer) fn wait_length(&self, pid: Pid, timeout: Timeout, entry: &Registers) -> Option<u64> {
+        let args = entry.args();
+        match timeout {
+            Timeout::None => None,
+            Timeout::Millis { arg } => u64::try_from(args[arg] as i32).ok().map(|ms| ms * 1000),
+            Timeout::Timespec { arg, absolute } => memory::read_pair(pid, args[arg]).ok().map(|t| match absolute {
+                None => micros(t, 1000),
+                Some(clock) => self.clock.deadline(clock, micros(t, 1000)).saturating_sub(self.clock.since_start()),
+            }),
+            Timeout::Timeval { arg } => memory::read_pair(pid, args[arg]).ok().map(|t| micros(t, 1)),
+        }
+    }
+
+    pub(in crate::tracer) fn start_wait(
         &mut self,
         pid: Pid,
         timeout: Timeout,
         on_timeout: OnTimeout,
         entry: Registers,
     ) -> Result<(), Lost> {
-        let args = entry.args();
         let mut regs = entry;
-        let length = match timeout {
-            Timeout::None => None,
-            Timeout::Millis { arg } => {
-                regs.set_arg(arg, u64::MAX);
-                u64::try_from(args[arg] as i32).ok().map(|ms| ms * 1000)
-            }
-            Timeout::Timespec { arg, absolute } => {
-                regs.set_arg(arg, 0);
-                memory::read_pair(pid, args[arg]).ok().map(|t| match absolute {
-                    None => micros(t, 1000),
-                    Some(clock) => self.clock.deadline(clock, micros(t, 1000)).saturating_sub(self.clock.since_start()),
-                })
-            }
-            Timeout::Timeval { arg } => {
-                regs.set_arg(arg, 0);
-                memory::read_pair(pid, args[arg]).ok().map(|t| micros(t, 1))
-            }
-        };
+        match timeout {
+            Timeout::None => {}
+            Timeout::Millis { arg } => regs.set_arg(arg, u64::MAX),
+            Timeout::Timespec { arg, .. } | Timeout::Timeval { arg } => regs.set_arg(arg, 0),
+        }
+        let length = self.wait_length(pid, timeout, &entry);
         // A time-out of zero never sleeps: the kernel answers at once.
         let changed = length.is_some_and(|l| l > 0);
         if let Some(length) = length.filter(|_| changed) {
@@ -98,6 +99,6 @@ impl Machine {
     }
 }
 
-pub(super) fn micros((seconds, parts): (u64, u64), per_micro: u64) -> u64 {
+pub(in crate::tracer) fn micros((seconds, parts): (u64, u64), per_micro: u64) -> u64 {
     (seconds as i64).max(0) as u64 * 1_000_000 + parts / per_micro
 }
