@@ -17,13 +17,10 @@ use super::{
 };
 use crate::world::WarningKind;
 
-/// How often the tracer gives way to a task in a call before it waits for good. Both share one CPU, so the first time
-/// is nearly always enough.
-const YIELDS: u32 = 64;
 /// When a wait for a task ends at first to look whether it fell asleep; later ones take so often as long, at most.
-const FIRST_LOOK: Duration = Duration::from_micros(250);
+const FIRST_LOOK: Duration = Duration::from_micros(50);
 /// See [`FIRST_LOOK`].
-const LOOKS: u32 = 40;
+const LOOKS: u32 = 100;
 /// The kernel goes on with an interrupted wait by itself.
 const ERESTART_RESTARTBLOCK: i64 = -516;
 /// `-ERESTARTSYS` to `-ERESTART_RESTARTBLOCK`: the kernel will run the call again or turn it into EINTR.
@@ -33,17 +30,17 @@ impl Machine {
     /// Runs until no task of any actor can go on privately.
     pub(super) fn settle(&mut self) -> Result<(), Lost> {
         self.busy_since = Instant::now();
-        let mut yields = 0;
+        let mut looks = 0;
         loop {
             while let Some((pid, status)) = self.wait(false)? {
-                yields = 0;
+                looks = 0;
                 self.on_event(pid, status)?;
             }
             if self.fall_asleep() {
                 continue;
             }
             if self.tasks.values().any(|t| t.state.is_busy()) {
-                self.let_run(&mut yields)?;
+                self.let_run(&mut looks)?;
                 continue;
             }
             if self.wake_ups() {
@@ -51,7 +48,7 @@ impl Machine {
             }
             match self.next_private() {
                 Some(pid) => {
-                    yields = 0;
+                    looks = 0;
                     self.continue_private(pid)?;
                 }
                 None => return Ok(()),
@@ -73,19 +70,16 @@ impl Machine {
         }
     }
 
-    /// Gives the CPU to the busy task: at first by yielding, then by waiting (a timer ends the wait now and then).
-    fn let_run(&mut self, yields: &mut u32) -> Result<(), Lost> {
+    /// Gives the CPU to the busy task: waits for it, and a timer ends the wait now and then.
+    fn let_run(&mut self, looks: &mut u32) -> Result<(), Lost> {
         let in_call = self.tasks.values().any(|t| matches!(t.state, State::Calling(_) | State::Exiting));
-        *yields += 1;
-        if in_call && *yields < YIELDS {
-            rustix::thread::sched_yield();
-            return Ok(());
-        }
-        // A task in a call either stops or falls asleep, which nobody tells: look again soon.
-        let patience = if in_call { FIRST_LOOK * (*yields - YIELDS + 1).min(LOOKS) } else { FIRST_LOOK * LOOKS };
-        must("setting a timer", kernel::tick_in(patience))?;
+        *looks += 1;
+        // A task in a call either stops or falls asleep, which nobody tells: look again soon. Giving way instead of
+        // waiting would let programs go first that have nothing to do with it.
+        let patience = if in_call { FIRST_LOOK * (*looks).min(LOOKS) } else { FIRST_LOOK * LOOKS };
+        must("setting a timer", kernel::tick(patience, FIRST_LOOK * LOOKS))?;
         if let Some((pid, status)) = self.wait(true)? {
-            *yields = 0;
+            *looks = 0;
             return self.on_event(pid, status);
         }
         for actor in &mut self.actors {

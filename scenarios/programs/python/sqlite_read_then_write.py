@@ -1,0 +1,5 @@
+import sqlite3
+
+db = sqlite3.connect("n.db", timeout=30, isolation_level=None)
+(n,) = db.execute("SELECT n FROM n").fetchone()
+db.execute("UPDATE n SET n = ?", (n + 1,))

@@ -1,0 +1,3 @@
+import sqlite3
+
+print(sqlite3.connect("n.db").execute("SELECT n FROM n").fetchone())
