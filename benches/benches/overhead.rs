@@ -20,7 +20,10 @@ const SUBJECTS: [(&str, &str); 4] = [
     ("shell builtins", "read n < n; echo $((n + 1)) > n"),
     ("shell and cat", "n=$(cat n); echo $((n + 1)) > n"),
     ("python -S -E", "/usr/bin/python3 -S -E -c 'n = int(open(\"n\").read()); open(\"n\", \"w\").write(str(n + 1))'"),
-    ("node", "node -e 'const fs = require(\"fs\"); fs.writeFileSync(\"n\", String(1 + Number(fs.readFileSync(\"n\"))))'"),
+    (
+        "node",
+        "node -e 'const fs = require(\"fs\"); fs.writeFileSync(\"n\", String(1 + Number(fs.readFileSync(\"n\"))))'",
+    ),
 ];
 
 /// What `strace` is asked for: what a tracer of files has to see.

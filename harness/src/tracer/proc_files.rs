@@ -134,10 +134,11 @@ fn namespace(text: &str) -> Option<(&str, u64)> {
 }
 
 fn fixed_stat(text: &str) -> Option<String> {
-    // The name is in parentheses and may hold anything. The fields after it are counted from the state.
+    // The name is in parentheses and may hold anything. The fields after it are counted from the state: faults and
+    // CPU times, the start, memory, the CPU, waits for disks.
     let (name, rest) = text.rsplit_once(") ")?;
     let fixed = rest.split(' ').enumerate().map(|(n, field)| match n {
-        7..=14 | 21 => "0",
+        7..=14 | 21 | 36 | 39 => "0",
         19 => PROCESS_STARTED,
         _ => field,
     });
@@ -148,6 +149,8 @@ fn fixed_stat(text: &str) -> Option<String> {
 fn fixed_status(line: &str) -> String {
     let Some((key, value)) = line.split_once(':') else { return line.to_owned() };
     match key {
+        // Signals that wait for any process of the user.
+        "SigQ" => format!("{key}:\t0{}", &value[value.find('/').unwrap_or(value.len())..]),
         "Cpus_allowed" => format!("{key}:\t1\n"),
         "Cpus_allowed_list" => format!("{key}:\t0\n"),
         _ if key.starts_with("Vm") || key.starts_with("Rss") || key.ends_with("ctxt_switches") => {
@@ -203,8 +206,8 @@ mod tests {
             ("/proc/7/statm", "12 345 6\n", "0 0 0\n"),
             (
                 "/proc/7/status",
-                "Name:\tcat9\nPid:\t17\nVmRSS:\t    1234 kB\nCpus_allowed:\t2\nnonvoluntary_ctxt_switches:\t12\n",
-                "Name:\tcat9\nPid:\t17\nVmRSS:\t0 kB\nCpus_allowed:\t1\nnonvoluntary_ctxt_switches:\t0\n",
+                "Name:\tcat9\nPid:\t17\nSigQ:\t12/95000\nVmRSS:\t    1234 kB\nCpus_allowed:\t2\nnonvoluntary_ctxt_switches:\t12\n",
+                "Name:\tcat9\nPid:\t17\nSigQ:\t0/95000\nVmRSS:\t0 kB\nCpus_allowed:\t1\nnonvoluntary_ctxt_switches:\t0\n",
             ),
             (
                 "/proc/meminfo",
