@@ -71,7 +71,7 @@ fn what_the_queue_itself_writes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("queue.json");
     let lines = queue_core::audit::path_of(&path);
-    let queue = Queue::open(Disk, &path, Box::new(Flock), Settings::default());
+    let queue = Queue::open(Disk, &path, Box::new(Flock::default()), Settings::default());
     for id in ["t1", "t2", "t3"] {
         queue.push(&task(id)).unwrap();
     }
