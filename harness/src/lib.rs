@@ -13,6 +13,7 @@ pub mod explore;
 pub mod fault;
 #[cfg(target_os = "linux")]
 pub mod guard;
+pub mod merge;
 pub mod oracle;
 pub mod report;
 pub mod scenario;

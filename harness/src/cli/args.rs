@@ -47,6 +47,12 @@ pub enum Command {
     Man(Man),
     /// What happened, from copies of a file; and a scenario of it.
     Incident(IncidentArgs),
+    /// Join the reports of the parts of a search (`--partition K/N --format json`).
+    #[cfg(target_os = "linux")]
+    Merge(super::merge::MergeArgs),
+    /// Ask whether a guard would notice: each protection weakened in turn.
+    #[cfg(target_os = "linux")]
+    Teeth(super::teeth::TeethArgs),
 }
 
 /// `noclobber incident`.

@@ -17,11 +17,15 @@ mod init;
 mod keep;
 #[cfg(target_os = "linux")]
 mod manual;
+#[cfg(target_os = "linux")]
+mod merge;
 mod options;
 #[cfg(target_os = "linux")]
 mod perform;
 #[cfg(target_os = "linux")]
 mod replay;
+#[cfg(target_os = "linux")]
+mod teeth;
 mod terminal;
 mod tip;
 #[cfg(target_os = "linux")]

@@ -2,7 +2,7 @@
 
 use std::{
     io::{IsTerminal, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicBool},
 };
 
@@ -20,8 +20,10 @@ use super::{
 };
 use crate::{
     cli::explore_scenario,
-    guard::{GuardError, Settings, verify},
-    report::{Detail, EndedBy, Explored, Github, Html, Human, HumanOptions, Json, Junit, Report, Reporter, Verdict},
+    guard::{GuardError, Settings, grow, verify},
+    report::{
+        Detail, EndedBy, Explored, Github, Html, Human, HumanOptions, Json, Junit, Part, Report, Reporter, Verdict,
+    },
     scenario::{self, Scenario, discover, printable},
     world::{Warning, WarningKind},
 };
@@ -64,6 +66,8 @@ pub fn perform(args: &Args) -> anyhow::Result<ExitCode> {
             Err(e) => Ok(mistake(&format!("{}: {e}", man.folder.display()))),
         },
         Command::Incident(incident) => perform_incident(incident, &args.output),
+        Command::Merge(merge) => super::merge::perform(merge, &args.output),
+        Command::Teeth(teeth) => super::teeth::perform(teeth, &args.output, interrupt),
     }
 }
 
@@ -80,18 +84,10 @@ fn perform_run(run: &Run, output: &Output, interrupt: Arc<AtomicBool>) -> anyhow
     let mut reporters = Reporters::new(output, files.len())?;
     let mut codes = Vec::new();
     for file in files {
-        let loaded = scenario::load_draft(&file).and_then(|mut draft| {
-            let overridden = apply_overrides(&run.options, &caller, &mut draft.scenario);
-            draft.finish().map(|scenario| (scenario, overridden))
-        });
-        let scenario = match loaded {
-            Ok((scenario, Ok(()))) => scenario,
-            Ok((_, Err(e))) => {
-                codes.push(mistake(&e));
-                continue;
-            }
-            Err(e) => {
-                codes.push(mistake(&e));
+        let scenario = match load(&file, &run.options, &caller) {
+            Ok(scenario) => scenario,
+            Err(code) => {
+                codes.push(code);
                 continue;
             }
         };
@@ -102,6 +98,19 @@ fn perform_run(run: &Run, output: &Output, interrupt: Arc<AtomicBool>) -> anyhow
     }
     reporters.finish()?;
     Ok(ExitCode::first_of(codes))
+}
+
+/// Reads a scenario, changed as the options say; tells of mistakes.
+pub(super) fn load(file: &Path, options: &Options, caller: &Path) -> Result<Scenario, ExitCode> {
+    let loaded = scenario::load_draft(file).and_then(|mut draft| {
+        let overridden = apply_overrides(options, caller, &mut draft.scenario);
+        draft.finish().map(|scenario| (scenario, overridden))
+    });
+    match loaded {
+        Ok((scenario, Ok(()))) => Ok(scenario),
+        Ok((_, Err(e))) => Err(mistake(&e)),
+        Err(e) => Err(mistake(&e)),
+    }
 }
 
 fn perform_explore(explore: &Explore, output: &Output, interrupt: Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
@@ -146,12 +155,18 @@ fn answer(
     reporters: &mut Reporters,
     notes: &[String],
 ) -> anyhow::Result<Answered> {
-    let mut report = match verify(scenario, settings) {
+    let verified = if settings.grow { grow(scenario, settings) } else { verify(scenario, settings) };
+    let mut report = match verified {
         Ok(report) => report,
         Err(GuardError::Mistake(why)) => {
             return Ok(Answered { code: mistake(&format!("{}: {why}", scenario.name)), replays: Vec::new() });
         }
-        Err(GuardError::CannotTell(why)) => silent(scenario, why),
+        Err(GuardError::CannotTell(why)) => {
+            // A part that could not begin is a part of the whole all the same.
+            let workers = scenario.workers.iter().map(|w| w.name.clone()).collect();
+            let part = settings.part.map(|(part, of)| Part { part, of, workers, ..Part::default() });
+            Report { part, ..silent(scenario, why) }
+        }
     };
     let note = |text: &String| Warning { kind: WarningKind::Note, text: text.clone() };
     report.warnings.extend(notes.iter().map(note));
@@ -183,25 +198,42 @@ pub(super) fn silent(scenario: &Scenario, why: String) -> Report {
             seconds: 0.0,
             miss_bound: None,
             outcomes: 0,
+            classes_hash: None,
         },
         coverage: "nothing was explored".into(),
         anomalies: Vec::new(),
         trace_hash: None,
         replay: None,
         warnings: Vec::new(),
+        part: None,
     }
 }
 
-fn settings(options: &Options, interrupt: Arc<AtomicBool>) -> Settings {
-    Settings { all: options.all, replay_dir: Some(PathBuf::from(REPLAY_DIR)), interrupt, jobs: options.jobs }
+pub(super) fn settings(options: &Options, interrupt: Arc<AtomicBool>) -> Settings {
+    // Parts that run in one folder keep their replay files apart.
+    let suffix = options.partition.map(|p| format!(".part-{}-of-{}", p.part, p.of)).unwrap_or_default();
+    Settings {
+        all: options.all,
+        grow: options.grow,
+        part: options.partition.map(|p| (p.part, p.of)),
+        replay_dir: Some(PathBuf::from(REPLAY_DIR)),
+        replay_suffix: suffix,
+        interrupt,
+        jobs: options.jobs,
+    }
 }
 
 /// Options of the contract that this version does not have yet are refused, never ignored.
-fn refuse_unwired(options: &Options) -> Option<ExitCode> {
-    let unwired =
-        [(options.grow, "--grow"), (options.inside, "--inside"), (options.partition.is_some(), "--partition")];
-    let (_, name) = unwired.into_iter().find(|(set, _)| *set)?;
-    Some(mistake(&format!("{name} is not in this version")))
+pub(super) fn refuse_unwired(options: &Options) -> Option<ExitCode> {
+    if options.grow && options.partition.is_some() {
+        return Some(mistake(&"--grow and --partition do not go together: partition the scenario with more copies"));
+    }
+    if options.inside {
+        let why = "--inside is not in this version: the order among the processes and threads of one worker is fixed, \
+                   and the report says where there was a choice; make them workers of their own to explore it";
+        return Some(mistake(&why));
+    }
+    None
 }
 
 pub(super) fn mistake(error: &dyn std::fmt::Display) -> ExitCode {
@@ -209,6 +241,22 @@ pub(super) fn mistake(error: &dyn std::fmt::Display) -> ExitCode {
     let lines: Vec<String> = text.lines().map(printable).collect();
     eprintln!("noclobber: {}", lines.join("\n"));
     ExitCode::Usage
+}
+
+/// How the reports of so many scenarios look to a person.
+pub(super) fn human_options(output: &Output, scenarios: usize) -> HumanOptions {
+    let colour = wants_colour(
+        std::io::stdout().is_terminal(),
+        std::env::var_os("NO_COLOR").as_deref(),
+        std::env::var_os("TERM").as_deref(),
+    );
+    let detail = match (output.quiet, output.verbose, scenarios) {
+        (true, ..) => Detail::Quiet,
+        (_, 1.., _) => Detail::Verbose,
+        (_, _, 0..=1) => Detail::Full,
+        _ => Detail::Brief,
+    };
+    HumanOptions { detail, colour, ..HumanOptions::default() }
 }
 
 /// Everything that is told of each report.
@@ -221,18 +269,7 @@ impl Reporters {
         match output.format {
             Format::Json => all.push(Box::new(Json::new(stdout))),
             Format::Human => {
-                let colour = wants_colour(
-                    stdout.is_terminal(),
-                    std::env::var_os("NO_COLOR").as_deref(),
-                    std::env::var_os("TERM").as_deref(),
-                );
-                let detail = match (output.quiet, output.verbose, scenarios) {
-                    (true, ..) => Detail::Quiet,
-                    (_, 1.., _) => Detail::Verbose,
-                    (_, _, 0..=1) => Detail::Full,
-                    _ => Detail::Brief,
-                };
-                all.push(Box::new(Human::new(stdout, HumanOptions { detail, colour, ..HumanOptions::default() })));
+                all.push(Box::new(Human::new(stdout, human_options(output, scenarios))));
             }
         }
         if let Some(file) = &output.junit {

@@ -1,7 +1,7 @@
 //! The search as a whole: which plan next, what was seen, when to stop.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -297,6 +297,25 @@ impl Explorer {
     /// Ends the search within a schedule, whose run is never observed.
     pub fn cut(&mut self, why: Stop) {
         self.stop.get_or_insert(why);
+    }
+
+    /// Whether every part of a partitioned search begins with the same run.
+    pub fn shares_first_run(&self) -> bool {
+        !self.first.is_empty() || self.dpor.is_some()
+    }
+
+    /// The search ends here. Of one that ends while the top is still expanded the first part counts all runs.
+    pub fn close(&mut self) {
+        for record in std::mem::take(&mut self.shared) {
+            if self.counts_first {
+                self.count(record);
+            }
+        }
+    }
+
+    /// The names of the classes executed so far, in hex.
+    pub fn class_names(&self) -> BTreeSet<String> {
+        self.classes.iter().map(|class| blake3::Hash::from_bytes(*class).to_hex().to_string()).collect()
     }
 
     /// What was explored so far.

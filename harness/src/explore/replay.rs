@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::shrink::context_switches;
-use crate::world::{ActorId, Choice, Injection, Op, Plan, Policy, Run, Step, TimeModel, Variant};
+use crate::world::{ActorId, Choice, Injection, Op, Plan, Policy, Run, Step, TimeModel, Variant, Weakening};
 
 /// The schema number of the files written now.
 const SCHEMA: u32 = 1;
@@ -55,6 +55,9 @@ pub struct Replay {
     pub time: TimeModel,
     /// The environment.
     pub variant: Variant,
+    /// A protection that the programs did not have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weakening: Option<Weakening>,
     /// Context switches, for people.
     pub context_switches: usize,
     /// The decisions, one for each choice point.
@@ -118,6 +121,7 @@ impl Replay {
             shows,
             time,
             variant,
+            weakening: None,
             context_switches: context_switches(&run.choices),
             choices: run.choices.clone(),
             faults: run.faults.clone(),
@@ -125,10 +129,16 @@ impl Replay {
         }
     }
 
+    /// The schedule of a run in which a protection was weakened.
+    pub fn weakened(self, weakening: Option<Weakening>) -> Self {
+        Replay { weakening, ..self }
+    }
+
     /// How to run it: as far as it can be followed, then choice 0.
     pub fn plan(&self) -> Plan {
-        let (prefix, variant, faults) = (self.choices.clone(), self.variant, self.faults.clone());
-        Plan { prefix, lenient: true, record: true, variant, faults, ..Plan::from_policy(Policy::Stay) }
+        let (prefix, variant) = (self.choices.clone(), self.variant);
+        let (faults, weakening) = (self.faults.clone(), self.weakening.clone());
+        Plan { prefix, lenient: true, record: true, variant, faults, weakening, ..Plan::from_policy(Policy::Stay) }
     }
 
     /// The first step that is not as recorded; `None` when the whole run is.

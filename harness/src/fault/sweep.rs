@@ -5,7 +5,7 @@
 //! is found early whichever placement shows it, and the sequence of plans is a function of the settings and the runs.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -51,6 +51,10 @@ pub struct Sweep {
     started: Instant,
     stop: Option<Stop>,
     hash: TraceHash,
+    /// Which part of the search, from 0, of how many.
+    part: Option<(usize, usize)>,
+    /// The first run is one that every part makes.
+    shares_first: bool,
 }
 
 impl Sweep {
@@ -66,6 +70,7 @@ impl Sweep {
     ) -> Result<Sweep, GlobError> {
         let rules = scenario.faults.iter().map(Rule::new).collect::<Result<_, _>>()?;
         let free = Branch { faults: Vec::new(), explorer: make(), over: false, runs: 0, fired: false };
+        let shares_first = free.explorer.shares_first_run();
         Ok(Sweep {
             search: search.clone(),
             rules,
@@ -80,7 +85,44 @@ impl Sweep {
             started: Instant::now(),
             stop: None,
             hash: TraceHash::default(),
+            part: None,
+            shares_first,
         })
+    }
+
+    /// Only part `number` (from 0) of `of` independent parts.
+    ///
+    /// Parts do not know of each other. A placement that a run shows which all of them make is divided among them like
+    /// the orders without a fault; one that another run shows may be known to this part alone, which explores it whole.
+    /// So together they execute all classes of all placements, though some of them more than once.
+    pub fn partition(mut self, number: usize, of: usize) -> Self {
+        self.part = Some((number, of));
+        self.branches[0].explorer = (self.make)().partition(number, of);
+        self
+    }
+
+    /// Whether every part of a partitioned search begins with the same run.
+    pub fn shares_first_run(&self) -> bool {
+        self.shares_first
+    }
+
+    /// The search ends here: see [`Explorer::close`].
+    pub fn close(&mut self) {
+        self.branches.iter_mut().for_each(|branch| branch.explorer.close());
+    }
+
+    /// The names of the classes executed so far, in hex. Those of two placements have different names.
+    pub fn class_names(&self) -> BTreeSet<String> {
+        let named = |branch: &Branch| -> Vec<String> {
+            let classes = branch.explorer.class_names();
+            if branch.faults.is_empty() {
+                return classes.into_iter().collect();
+            }
+            let placement = format!("{:?}", branch.faults);
+            let name = |class: String| blake3::hash(format!("{placement} {class}").as_bytes()).to_hex().to_string();
+            classes.into_iter().map(name).collect()
+        };
+        self.branches.iter().flat_map(named).collect()
     }
 
     /// The next plan, or `None` when the search is over.
@@ -133,6 +175,7 @@ impl Sweep {
     /// # Errors
     /// [`Unrepeatable`]: the verdict is cannot-tell.
     pub fn observe(&mut self, run: &Run) -> Result<Seen, Unrepeatable> {
+        let first = self.shares_first && self.branches[0].runs == 0;
         let branch = &mut self.branches[self.awaited];
         branch.runs += 1;
         branch.fired |= run.steps.iter().any(|step| step.fault().is_some());
@@ -140,7 +183,7 @@ impl Sweep {
         if !self.rules.is_empty() {
             self.hash.add(run);
             if self.awaited == 0 && matches!(run.ended, Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_)) {
-                self.place(run);
+                self.place(run, first || seen == Seen::Shared);
             }
         }
         Ok(seen)
@@ -210,8 +253,8 @@ impl Sweep {
         self.branches.iter().any(|b| b.fired && b.faults.iter().any(|f| f.rule == rule))
     }
 
-    /// Finds where faults can be placed in a run without any.
-    fn place(&mut self, run: &Run) {
+    /// Finds where faults can be placed in a run without any, which every part makes (`shared`) or this one alone.
+    fn place(&mut self, run: &Run, shared: bool) {
         let mut found = Vec::new();
         for (number, rule) in self.rules.iter().enumerate() {
             if rule.kind == FaultKind::PowerCut {
@@ -239,7 +282,10 @@ impl Sweep {
         }
         self.begun = true;
         for injection in found {
-            let explorer = (self.make)();
+            let explorer = match self.part {
+                Some((number, of)) if shared => (self.make)().partition(number, of),
+                _ => (self.make)(),
+            };
             self.branches.push(Branch { faults: vec![injection], explorer, over: false, runs: 0, fired: false });
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     oracle::{Case, Film, Judge, Judgement, Named, Wrong, name, outcome_digest, step_lines},
     report::Anomaly,
     scenario::{Command, Kind, Scenario, save},
-    world::{Op, Plan, Policy, Run},
+    world::{Op, Plan, Policy, Run, Weakening},
 };
 
 /// Runs that shrinking a short schedule may take.
@@ -136,7 +136,7 @@ impl<'a> Findings<'a> {
                 .map_err(|e| e.to_string())?;
             steps = pivot.steps.map(|(a, b)| (a + 1, b + 1));
         }
-        let replay = self.write_replay(&run, named.kind, n)?;
+        let replay = self.write_replay(&run, named.kind, n, engine.weakening())?;
         Ok(Anomaly {
             kind: named.kind,
             summary: named.summary,
@@ -153,7 +153,13 @@ impl<'a> Findings<'a> {
         })
     }
 
-    fn write_replay(&self, run: &Run, kind: Kind, n: usize) -> Result<Option<String>, String> {
+    fn write_replay(
+        &self,
+        run: &Run,
+        kind: Kind,
+        n: usize,
+        weakening: Option<&Weakening>,
+    ) -> Result<Option<String>, String> {
         let Some(dir) = &self.settings.replay_dir else { return Ok(None) };
         let replay = Replay::new(
             origin(self.scenario),
@@ -161,9 +167,11 @@ impl<'a> Findings<'a> {
             self.scenario.search.time,
             crate::world::Variant::default(),
             run,
-        );
+        )
+        .weakened(weakening.cloned());
         let suffix = if n == 0 { String::new() } else { format!(".{}", n + 1) };
-        let path = dir.join(format!("{}{suffix}.replay.json", file_name(&self.scenario.name)));
+        let name = format!("{}{}{suffix}", file_name(&self.scenario.name), self.settings.replay_suffix);
+        let path = dir.join(format!("{name}.replay.json"));
         let written = make_dir(dir)
             .map_err(|e| format!("{}: {e}", dir.display()))
             .and_then(|()| replay.write(&path).map_err(|e| e.to_string()));

@@ -5,14 +5,20 @@
 
 mod canary;
 mod findings;
+mod grow;
+mod inputs;
 mod pool;
+mod protections;
 mod repaired;
 mod replay;
 mod shared;
+mod teeth;
 mod verify;
 
 pub use canary::sing as canary;
+pub use grow::grow;
 pub use repaired::repaired;
 pub use replay::{Replayed, replay};
 pub use shared::{GuardError, Settings};
+pub use teeth::{guards, teeth};
 pub use verify::verify;

@@ -53,7 +53,7 @@ pub(super) fn again(recorded: &Replay, mut scenario: Scenario, settings: &Settin
     let initial = engine.borrow().initial().clone();
     let case = Case { scenario: &scenario, initial: &initial };
     let mut judge = Judge::new(&scenario, initial.clone()).map_err(|e| mistake(&e))?;
-    let mut shared = Shared(&engine);
+    let mut shared = Shared::new(&engine);
     let run = shared.run(&recorded.plan())?;
     let judgement = judge.judge(&run, &mut shared).map_err(|e| GuardError::CannotTell(e.to_string()))?;
     let (named, unknown) = match judgement {

@@ -12,7 +12,7 @@ use crate::{
     explore::{Lost, Stop, System},
     oracle::{RunError, SerialRunner},
     tracer::PrepareError,
-    world::{ActorId, Plan, Policy, Run, Variant},
+    world::{ActorId, Plan, Policy, Run, Variant, Weakening},
 };
 
 /// How to verify a scenario, beyond what the scenario says.
@@ -22,6 +22,12 @@ pub struct Settings {
     pub all: bool,
     /// Where replay files of what is found are written; `None`: nowhere.
     pub replay_dir: Option<PathBuf>,
+    /// One more worker is tried when every order of the scenario's own was.
+    pub grow: bool,
+    /// Explore only this part, from 1, of so many.
+    pub part: Option<(u32, u32)>,
+    /// What the names of replay files have behind the scenario's name.
+    pub replay_suffix: String,
     /// Raised to end the search; what is known so far is reported.
     pub interrupt: Arc<AtomicBool>,
     /// How many engines run at once (`None`: one); the result is the same.
@@ -50,7 +56,31 @@ impl From<PrepareError> for GuardError {
 
 /// The engines, borrowed for one run at a time: search and judges call them in turns.
 #[derive(Clone, Copy)]
-pub(super) struct Shared<'a>(pub &'a RefCell<Pool>);
+pub(super) struct Shared<'a> {
+    pub engine: &'a RefCell<Pool>,
+    weakening: Option<&'a Weakening>,
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(engine: &'a RefCell<Pool>) -> Self {
+        Shared { engine, weakening: None }
+    }
+
+    /// From now on the programs do not have this protection, except in serial orders: those say what is right.
+    pub(super) fn weakened(self, weakening: Option<&'a Weakening>) -> Self {
+        Shared { weakening, ..self }
+    }
+
+    /// The same engine, and the programs have all they ask for.
+    pub(super) fn strong(self) -> Self {
+        Shared { weakening: None, ..self }
+    }
+
+    /// The protection that is weakened.
+    pub(super) fn weakening(&self) -> Option<&'a Weakening> {
+        self.weakening
+    }
+}
 
 impl Shared<'_> {
     /// Runs one plan.
@@ -60,12 +90,15 @@ impl Shared<'_> {
 
     /// Runs one plan of a sequence, of which more is known.
     pub(super) fn run_ahead(&self, plan: &Plan, upcoming: &mut Upcoming<'_>) -> Result<Run, PrepareError> {
-        self.0.borrow_mut().run(plan, upcoming)
+        let Some(weakening) = self.weakening else { return self.engine.borrow_mut().run(plan, upcoming) };
+        let weaken = |plan: Plan| Plan { weakening: Some(weakening.clone()), ..plan };
+        let mut weakened = |n| upcoming(n).into_iter().map(weaken).collect();
+        self.engine.borrow_mut().run(&weaken(plan.clone()), &mut weakened)
     }
 
     /// Why a schedule was left before its end, if one was.
     pub(super) fn cut(&self) -> Option<Stop> {
-        self.0.borrow().cut()
+        self.engine.borrow().cut()
     }
 }
 
@@ -78,6 +111,6 @@ impl System for Shared<'_> {
 impl SerialRunner for Shared<'_> {
     fn run_serial(&mut self, order: &[ActorId], variant: Variant) -> Result<Run, RunError> {
         let plan = Plan { variant, ..Plan::from_policy(Policy::Serial(order.to_vec())) };
-        Shared::run(self, &plan).map_err(|e| RunError::from(e.to_string()))
+        self.strong().run(&plan).map_err(|e| RunError::from(e.to_string()))
     }
 }

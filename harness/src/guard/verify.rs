@@ -10,16 +10,17 @@ use std::{
 use super::{
     canary,
     findings::Findings,
+    inputs::inputs,
     pool::Pool,
     shared::{GuardError, Settings, Shared},
 };
 use crate::{
-    explore::{Explorer, Replay, Stop, Summary, coverage},
+    explore::{Explorer, Replay, Stop, Summary, TraceHash, coverage},
     fault::Sweep,
     oracle::{Case, Judge, Judgement, Lockset, Sharing, witness_warnings},
-    report::{EndedBy, Explored, Report, Verdict, as_expected},
+    report::{EndedBy, Explored, Part, Report, Verdict, as_expected, classes_hash},
     scenario::{Expect, FaultKind, Kind, Scenario, SearchKind, Serial},
-    world::{ActorId, Ended, Plan, Policy, Run, Warning, WarningKind},
+    world::{ActorId, Ended, Plan, Policy, Run, Warning, WarningKind, Weakening},
 };
 
 /// Verifies a scenario.
@@ -27,6 +28,16 @@ use crate::{
 /// # Errors
 /// A mistake in the scenario, or a machine on which nothing can be told.
 pub fn verify(scenario: &Scenario, settings: &Settings) -> Result<Report, GuardError> {
+    verify_weakened(scenario, settings, None, &mut |_| {})
+}
+
+/// The same while the programs lack a protection. `see` is shown every run of the search.
+pub(super) fn verify_weakened(
+    scenario: &Scenario,
+    settings: &Settings,
+    weakening: Option<&Weakening>,
+    see: &mut dyn FnMut(&Run),
+) -> Result<Report, GuardError> {
     static CANARY: OnceLock<Result<(), String>> = OnceLock::new();
     if let Err(silent) = CANARY.get_or_init(canary::sing) {
         return Err(GuardError::CannotTell(silent.clone()));
@@ -44,11 +55,23 @@ pub fn verify(scenario: &Scenario, settings: &Settings) -> Result<Report, GuardE
         let (search, flag) = (search.clone(), flag.clone());
         move || Explorer::new(&search, actors, delayed).interrupt(flag.clone())
     };
-    let sweep = Sweep::new(scenario, &search, flag, placement).map_err(|e| GuardError::Mistake(e.to_string()))?;
+    let mut sweep = Sweep::new(scenario, &search, flag, placement).map_err(|e| GuardError::Mistake(e.to_string()))?;
+    if let Some((part, of)) = settings.part {
+        sweep = sweep.partition(part as usize - 1, of as usize);
+    }
+    let part = settings.part.map(|(part, of)| Part {
+        part,
+        of,
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        inputs: Some(inputs(scenario, &initial, settings)),
+        workers: scenario.workers.iter().map(|w| w.name.clone()).collect(),
+        ..Part::default()
+    });
     let hunt = Hunt {
         scenario,
         settings,
-        engine: Shared(&engine),
+        engine: Shared::new(&engine).weakened(weakening),
+        see,
         case: Case { scenario, initial: &initial },
         judge,
         findings: Findings::new(scenario, settings),
@@ -58,6 +81,8 @@ pub fn verify(scenario: &Scenario, settings: &Settings) -> Result<Report, GuardE
         doubts: Vec::new(),
         outcomes: BTreeSet::new(),
         lost_control: false,
+        came_to_end: false,
+        part,
     };
     hunt.run(sweep)
 }
@@ -66,6 +91,7 @@ struct Hunt<'a> {
     scenario: &'a Scenario,
     settings: &'a Settings,
     engine: Shared<'a>,
+    see: &'a mut dyn FnMut(&Run),
     case: Case<'a>,
     judge: Judge,
     findings: Findings<'a>,
@@ -76,6 +102,10 @@ struct Hunt<'a> {
     doubts: Vec<String>,
     outcomes: BTreeSet<[u8; 32]>,
     lost_control: bool,
+    /// Some run of the search came to its end.
+    came_to_end: bool,
+    /// What is said of the part of the search that this is.
+    part: Option<Part>,
 }
 
 impl<'a> Hunt<'a> {
@@ -90,18 +120,25 @@ impl<'a> Hunt<'a> {
             (Err(_), Some(why)) => explorer.cut(why),
             (Err(e), None) => return Err(e),
         }
-        self.engine.0.borrow_mut().over();
+        self.engine.engine.borrow_mut().over();
         if self.findings.is_empty() && !self.lost_control {
             self.fitting_faults(&explorer)?;
         }
-        self.report(explorer.summary(), &explorer.coverage())
+        explorer.close();
+        self.report(explorer.summary(), explorer.class_names(), &explorer.coverage())
     }
 
     /// The first schedule, twice; then the committed ones. False when the search is over.
     fn begin(&mut self, explorer: &mut Sweep) -> Result<bool, GuardError> {
+        let shares_first_run = explorer.shares_first_run();
         let Some(mut plan) = explorer.next_plan() else { return Ok(false) };
         plan.record |= self.judge.needs_record();
         let run = self.engine.run(&plan)?;
+        if let Some(part) = self.part.as_mut().filter(|_| shares_first_run) {
+            let mut hash = TraceHash::default();
+            hash.add(&run);
+            part.first_run = Some(hash.hex());
+        }
         self.check_first(&plan, &run)?;
         if self.lost_control {
             // Nothing that this run shows can be believed, but it was made.
@@ -114,7 +151,7 @@ impl<'a> Hunt<'a> {
         }
         let goes_on = self.take(explorer, &run)?;
         if goes_on {
-            self.engine.0.borrow_mut().grow();
+            self.engine.engine.borrow_mut().grow();
         }
         Ok(goes_on)
     }
@@ -133,6 +170,7 @@ impl<'a> Hunt<'a> {
 
     /// Judges the run of the last plan and learns from it: only what was judged counts as explored.
     fn take(&mut self, explorer: &mut Sweep, run: &Run) -> Result<bool, GuardError> {
+        self.came_to_end |= matches!(run.ended, Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_));
         self.learn(run);
         self.judge(run)?;
         if let Err(unrepeatable) = explorer.observe(run) {
@@ -145,7 +183,8 @@ impl<'a> Hunt<'a> {
     fn committed(&mut self) -> Result<bool, GuardError> {
         for path in committed_replays(self.scenario) {
             let replay = Replay::read(&path).map_err(|e| GuardError::Mistake(e.to_string()))?;
-            if replay.scenario.name != self.scenario.name {
+            // One without a protection says nothing of the programs that have it, and the reverse.
+            if replay.scenario.name != self.scenario.name || replay.weakening.as_ref() != self.engine.weakening() {
                 continue;
             }
             let plan = Plan { record: true, ..replay.plan() };
@@ -160,11 +199,11 @@ impl<'a> Hunt<'a> {
     /// fit, and every worker can succeed.
     fn check_first(&mut self, plan: &Plan, run: &Run) -> Result<(), GuardError> {
         // The run was a fresh start, whatever was run before it; the next ones use templates.
-        self.engine.0.borrow_mut().templates(true)?;
+        self.engine.engine.borrow_mut().templates(true)?;
         let again = self.engine.run(plan)?;
         if difference(run, &again).is_some() {
             // Without templates the programs may well repeat themselves.
-            self.engine.0.borrow_mut().templates(false)?;
+            self.engine.engine.borrow_mut().templates(false)?;
             let fresh = self.engine.run(plan)?;
             if let Some(difference) = difference(run, &fresh) {
                 self.lose(format!("the same schedule, run twice, differed: {difference}"));
@@ -174,11 +213,12 @@ impl<'a> Hunt<'a> {
         // Without serial judge nothing but the first run says what a worker can do: one in which nobody disturbs it.
         let everyone = (0..self.scenario.workers.len()).map(|i| ActorId(i as u16)).collect();
         let undisturbed = match self.scenario.oracle.serial {
-            Serial::Off => &self.engine.run(&Plan::from_policy(Policy::Serial(everyone)))?,
+            Serial::Off => &self.engine.strong().run(&Plan::from_policy(Policy::Serial(everyone)))?,
             Serial::Operations | Serial::Workers => run,
         };
         match self.judge.first_reference(undisturbed, &mut runner) {
-            // A worker that fails does not come to the steps that the patterns mean.
+            // A worker that fails does not come to the steps that the patterns mean, nor need a weakened one.
+            Ok(None) if self.engine.weakening().is_some() => {}
             Ok(None) => fitting(run)?,
             Ok(Some(reason)) => self.doubt(reason),
             Err(e) => return Err(GuardError::CannotTell(e.to_string())),
@@ -195,10 +235,21 @@ impl<'a> Hunt<'a> {
         if !self.doubts.is_empty() {
             return Ok(());
         }
-        sweep.unmatched().first().map_or(Ok(()), |pattern| Err(never_matched(pattern)))
+        let Some(pattern) = sweep.unmatched().into_iter().next() else { return Ok(()) };
+        if self.engine.weakening().is_some() {
+            // The whole program came to it, or its guard was refused.
+            return Ok(());
+        }
+        if self.settings.part.is_some() {
+            // Another part may come to it.
+            self.doubt(never_matched(&pattern).to_string());
+            return Ok(());
+        }
+        Err(never_matched(&pattern))
     }
 
     fn learn(&mut self, run: &Run) {
+        (self.see)(run);
         self.sharing.observe(run);
         self.lockset.observe(run);
         self.warnings.extend(run.warnings.iter().cloned());
@@ -250,7 +301,20 @@ impl<'a> Hunt<'a> {
         !self.settings.all && self.findings.satisfied(wanted)
     }
 
-    fn report(mut self, summary: Summary, faults: &[String]) -> Result<Report, GuardError> {
+    /// The coverage in words, with what it does not reach to.
+    fn covered(&self, summary: &Summary, assumptions: &[String]) -> String {
+        let mut text = coverage(summary, assumptions);
+        if let Some((part, of)) = self.settings.part {
+            text = format!("part {part} of {of} only: {text}");
+        }
+        let workers = self.scenario.workers.len();
+        if summary.exhausted && !self.settings.grow && workers > 1 {
+            text += &format!("; tried with {workers} workers, --grow tries more");
+        }
+        text
+    }
+
+    fn report(mut self, summary: Summary, classes: BTreeSet<String>, faults: &[String]) -> Result<Report, GuardError> {
         let workers: Vec<String> = self.scenario.workers.iter().map(|w| w.name.clone()).collect();
         // Who fails at once shares nothing: that would only hide why.
         if self.doubts.is_empty()
@@ -266,7 +330,7 @@ impl<'a> Hunt<'a> {
         let assumptions: Vec<String> =
             self.warnings.iter().filter(|w| w.kind == WarningKind::Coverage).map(|w| w.text.clone()).collect();
         // An interrupt or a time limit may come before anything was run.
-        if summary.classes == 0 {
+        if !self.came_to_end {
             self.doubt("no schedule came to its end: nothing was explored".into());
         }
         // A time limit is a budget that somebody chose; an interrupt is none.
@@ -276,6 +340,14 @@ impl<'a> Hunt<'a> {
         if self.scenario.search.exhaustive && !summary.exhausted {
             self.doubt("exhaustive = true, and not every class was run".into());
         }
+        let hex = |outcome: &[u8; 32]| blake3::Hash::from_bytes(*outcome).to_hex().to_string();
+        let covered = [vec![self.covered(&summary, &assumptions)], faults.to_vec()].concat().join("; ");
+        let part = self.part.take().map(|part| Part {
+            classes: classes.iter().cloned().collect(),
+            outcomes: self.outcomes.iter().map(hex).collect(),
+            assumptions: [&assumptions, faults].concat(),
+            ..part
+        });
         let mut judge = self.judge;
         let anomalies = self.findings.finish(&self.case, &mut judge, self.engine).map_err(GuardError::CannotTell)?;
         let verdict = match anomalies.iter().map(|a| a.kind).min() {
@@ -303,7 +375,7 @@ impl<'a> Hunt<'a> {
             expected: self.scenario.expect.clone(),
             as_expected: as_expected(self.scenario.expect.as_ref(), verdict),
             reason: (verdict == Verdict::CannotTell).then(|| self.doubts.join("\n")),
-            coverage: [vec![coverage(&summary, &assumptions)], faults.to_vec()].concat().join("; "),
+            coverage: covered,
             replay: anomalies.first().and_then(|a| a.replay.clone()),
             anomalies,
             trace_hash: summary.trace_hash.filter(|_| !self.lost_control),
@@ -319,8 +391,10 @@ impl<'a> Hunt<'a> {
                 seconds: summary.elapsed.as_secs_f64(),
                 miss_bound: summary.miss_bound,
                 outcomes: self.outcomes.len() as u64,
+                classes_hash: Some(classes_hash(&classes)),
             },
             warnings: self.warnings.into_iter().collect(),
+            part,
         })
     }
 }

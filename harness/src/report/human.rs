@@ -193,7 +193,11 @@ impl Page<'_> {
         let workers = listed(&report.workers.iter().map(|w| line(w)).collect::<Vec<_>>());
         match report.verdict {
             Verdict::Clean => {
-                let orders = if report.explored.exhausted { "No order" } else { "No order that was tried" };
+                let orders = match (&report.part, report.explored.exhausted) {
+                    (Some(part), true) => &format!("No order of part {} of {}", part.part, part.of),
+                    (None, true) => "No order",
+                    (_, false) => "No order that was tried",
+                };
                 self.paragraph(&format!("{orders} of {workers} goes wrong."), Tone::Plain)
             }
             Verdict::CannotTell => {

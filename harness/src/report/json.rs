@@ -65,10 +65,10 @@ impl Formatter for Printable {
     }
 }
 
-/// The object of one report.
-pub fn to_json(report: &Report) -> Value {
+/// What was explored.
+pub(super) fn explored(report: &Report) -> Value {
     let e = &report.explored;
-    let explored = json!({
+    json!({
         "schedules": e.schedules,
         "classes": e.classes,
         "redundant": e.redundant,
@@ -80,21 +80,30 @@ pub fn to_json(report: &Report) -> Value {
         "seconds": e.seconds,
         "miss_bound": e.miss_bound,
         "outcomes": e.outcomes,
+        "classes_hash": e.classes_hash,
         "coverage": report.coverage,
-    });
-    json!({
+    })
+}
+
+/// The object of one report.
+pub fn to_json(report: &Report) -> Value {
+    let mut object = json!({
         "schema": SCHEMA,
         "scenario": report.scenario,
         "verdict": report.verdict.name(),
         "expected": report.expected.as_ref().map(expected),
         "as_expected": report.as_expected,
         "reason": report.reason,
-        "explored": explored,
+        "explored": explored(report),
         "anomalies": report.anomalies.iter().map(anomaly).collect::<Vec<_>>(),
         "trace_hash": report.trace_hash,
         "replay": report.replay,
         "warnings": report.warnings.iter().map(|w| w.text.as_str()).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(part) = &report.part {
+        object["partition"] = json!(part);
+    }
+    object
 }
 
 fn expected(expect: &Expect) -> Value {
@@ -115,7 +124,7 @@ fn ended_by(ended: EndedBy) -> &'static str {
     }
 }
 
-fn anomaly(anomaly: &Anomaly) -> Value {
+pub(super) fn anomaly(anomaly: &Anomaly) -> Value {
     json!({
         "kind": anomaly.kind.name(),
         "summary": anomaly.summary,

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use super::Part;
 use crate::{
     oracle::Film,
     scenario::{Expect, Kind},
@@ -56,6 +57,9 @@ pub struct Explored {
     pub miss_bound: Option<BTreeMap<String, f64>>,
     /// Distinct outcomes seen (files, exits, outputs).
     pub outcomes: u64,
+    /// SHA-256 (hex) over the sorted names of the classes: the same for the same set of classes, in whatever order and
+    /// in however many parts they were executed.
+    pub classes_hash: Option<String>,
 }
 
 /// One step as shown and as in the JSON report.
@@ -139,4 +143,6 @@ pub struct Report {
     pub replay: Option<String>,
     /// Warnings.
     pub warnings: Vec<Warning>,
+    /// Which part of the search this is, if it is only a part.
+    pub part: Option<Part>,
 }

@@ -15,6 +15,7 @@ use super::{
     machine::Machine,
     memory, sandbox,
     task::Pending,
+    weaken::Weak,
 };
 use crate::world::{Access, Inode, Mode, Object, Op};
 
@@ -88,6 +89,8 @@ pub(super) struct Draft {
     pub waits: bool,
     /// It is made only when the kernel says that it would not wait.
     pub until_ready: bool,
+    /// How it differs from what the program asked for.
+    pub weak: Weak,
 }
 
 impl Draft {
@@ -103,10 +106,11 @@ impl Draft {
             after: After::Nothing,
             waits: false,
             until_ready: false,
+            weak: Weak::No,
         }
     }
 
-    fn add(&mut self, object: Object, mode: Mode) {
+    pub(super) fn add(&mut self, object: Object, mode: Mode) {
         self.accesses.push(Access::new(object, mode));
     }
 
@@ -144,6 +148,16 @@ impl Machine {
     }
 
     fn draft_call(&mut self, pid: Pid, pending: &Pending) -> Draft {
+        let Pending::Call { call, entry } = pending else { return self.draft_strong(pid, pending) };
+        match (self.weaken(pid, *call), *call) {
+            ((_, Weak::Skipped), _) => self.draft_skipped(pid, *call, entry),
+            ((_, Weak::Copied), Call::Rename { from, to, .. }) => self.draft_copied(pid, from, to),
+            ((call, weak), _) => self.draft_strong(pid, &Pending::Call { call, entry: *entry }).weakened(weak),
+        }
+    }
+
+    /// The draft of a call that is not weakened.
+    pub(super) fn draft_strong(&mut self, pid: Pid, pending: &Pending) -> Draft {
         let (call, entry) = match pending {
             Pending::Call { call, entry } => (*call, entry),
             Pending::Exit => return self.draft_exit(pid),

@@ -166,6 +166,8 @@ impl Machine {
                     step.flags.push(format!("{ASKED_FLAG}{}", asked(pid, &pending)));
                 }
                 super::syscalls::answer(pid, entry, result)?;
+                // Of a rename that is a copy the rest is not made.
+                self.copying.remove(&pid);
                 self.push(Step { chosen: true, enabled: enabled.to_vec(), ..step });
                 self.go_on(pid, 0)?;
                 Ok(Attempt::Made)
@@ -223,6 +225,7 @@ impl Machine {
         step.accesses.clone_from(&accesses);
         self.push(Step { chosen: true, enabled: enabled.to_vec(), ..step });
         for (task, _) in &victims {
+            self.copying.remove(task);
             let task = self.task_mut(*task);
             task.deadline = None;
             task.killed = true;

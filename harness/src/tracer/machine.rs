@@ -30,8 +30,9 @@ use super::{
     timers::Timers,
     vdso::SharedClock,
     walk::Walker,
+    weaken::Copying,
 };
-use crate::world::{Access, ActorEnd, ActorId, Inode, Mode, Object, Step, Sync, Warning, WarningKind};
+use crate::world::{Access, ActorEnd, ActorId, Inode, Mode, Object, Step, Sync, Warning, WarningKind, Weakening};
 
 /// The processes of actor i are numbered from `PID_BASE + i * PIDS_PER_ACTOR`.
 const PID_BASE: i32 = 1000;
@@ -153,6 +154,10 @@ pub(super) struct Machine {
     pub timers: Timers,
     /// Signals that timers sent and that have not arrived: process, signal, timer, value.
     pub timers_fired: Vec<(Pid, i32, i32, u64)>,
+    /// What the programs do not have in this run although they ask for it.
+    pub weakening: Option<Weakening>,
+    /// Renames that are being made by copying.
+    pub copying: BTreeMap<Pid, Copying>,
 }
 
 impl Machine {
@@ -194,6 +199,8 @@ impl Machine {
             signals: Signals::default(),
             timers: Timers::default(),
             timers_fired: Vec::new(),
+            weakening: None,
+            copying: BTreeMap::new(),
         })
     }
 
@@ -221,6 +228,7 @@ impl Machine {
         self.signals = Signals::default();
         self.timers = Timers::default();
         self.timers_fired.clear();
+        self.copying.clear();
         self.delays.begin();
     }
 

@@ -41,6 +41,7 @@ mod template;
 mod timers;
 mod vdso;
 mod walk;
+mod weaken;
 
 pub use engine::Engine;
 #[doc(hidden)]

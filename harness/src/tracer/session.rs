@@ -131,6 +131,7 @@ impl Session {
         self.machine.record = plan.record;
         self.machine.explored = true;
         self.machine.faults.begin(&plan.faults);
+        self.machine.weakening.clone_from(&plan.weakening);
         let order = Order {
             workers: &workers,
             chooser: chooser.as_mut(),
@@ -140,6 +141,8 @@ impl Session {
             output_limit: self.scenario.limits.output_bytes,
         };
         let result = self.machine.run(order, &self.filters);
+        // Setup, state and check keep all they ask for.
+        self.machine.weakening = None;
         let Finished { ended, choices, pending } = match result {
             Ok(finished) => finished,
             Err(lost) => {

@@ -22,6 +22,7 @@ use super::{
     memory, rewrite,
     task::{InCall, Pending, State},
     walk::Lookup,
+    weaken::{self, Weak},
 };
 use crate::world::{ASKED_FLAG, Access, ActorId, FAULT_FLAG, Mode, Object, Op, Step, Sync, WarningKind};
 
@@ -96,6 +97,9 @@ impl Machine {
         bend: Option<Bend>,
     ) -> Result<Attempt, Lost> {
         let draft = self.draft(pid, &Pending::Call { call, entry });
+        if matches!(draft.weak, Weak::Skipped | Weak::Copied) {
+            return self.step_weakened(pid, &draft, call, entry, enabled);
+        }
         let before = self.contents_before(&draft);
         let publishes = match (&draft.after, draft.file) {
             (After::Closes { fds }, Some(file)) => self.is_last_writer(pid, fds, file, draft.flags.contains(&"w")),
@@ -133,14 +137,18 @@ impl Machine {
         self.task_mut(pid).wait_until = None;
         let mut regs = entry;
         let shorter = bend.as_ref().and_then(|bend| bend.len);
-        let mut kept = None;
+        let (mut kept, mut in_memory) = (None, None);
         if draft.waits {
             do_not_wait(&call, &mut regs);
+        }
+        if let Weak::Flags(flags) = draft.weak {
+            in_memory = weaken::set_flags(pid, &call, flags, &mut regs);
         }
         if let Some(len) = shorter {
             kept = self.shorten(pid, &call, &mut regs, len)?;
         }
-        if draft.waits || shorter.is_some() {
+        let changed = draft.waits || draft.weak != Weak::No || shorter.is_some();
+        if changed {
             must("writing registers", regs.set(pid))?;
         }
         self.call(pid, State::Calling(InCall::Plain))?;
@@ -185,17 +193,25 @@ impl Machine {
         }
         let split = self.task(pid).split;
         let forced = bend.as_ref().and_then(|bend| bend.result);
-        if draft.waits || shorter.is_some() || split.is_some() || forced.is_some() {
+        let forgiven = weaken::forgiven(draft.weak, ret);
+        if changed || split.is_some() || forced.is_some() {
             let (entered, done) = split.map_or((entry, 0), |(entry, done)| (entry, done as i64));
             for (index, value) in entered.args().into_iter().enumerate() {
                 regs.set_arg(index, value);
             }
             // The second part of a call that fails cuts it short.
-            regs.set_result(forced.unwrap_or(if done > 0 { done + ret.max(0) } else { ret }));
+            let result = if done > 0 { done + ret.max(0) } else { ret };
+            regs.set_result(forced.unwrap_or(if forgiven.is_some() { 0 } else { result }));
             must("writing registers", regs.set(pid))?;
+        }
+        if let Some((address, value)) = in_memory {
+            let _ = memory::write(pid, address, &value.to_ne_bytes());
         }
         let mut step = self.finish(pid, &draft, call, &entry, ret, before)?;
         step.accesses.extend(lost);
+        if let Some(result) = forgiven {
+            (step.ret, step.result) = (0, result.into());
+        }
         step.publishes = publishes;
         if let Some(Bend { flag, .. }) = &bend {
             step.flags.push(flag.clone());

@@ -9,6 +9,7 @@ mod plan;
 mod run;
 mod step;
 mod tree;
+mod weakening;
 
 pub use access::{Access, Inode, Mode, Object, Sync};
 pub use chooser::{Chooser, Decision, View};
@@ -17,3 +18,4 @@ pub use plan::{Choice, Injection, Plan, Policy, TimeModel, Variant};
 pub use run::{Ended, Run, Warning, WarningKind};
 pub use step::{ASKED_FLAG, ActorId, Effect, FAULT_FLAG, Op, Step};
 pub use tree::{Tree, WorkTree, read_node};
+pub use weakening::{Protection, Weakening};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, ActorId};
+use super::{Access, ActorId, Weakening};
 
 /// One decision of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -94,6 +94,8 @@ pub struct Plan {
     pub variant: Variant,
     /// The faults to inject; none in serial orders.
     pub faults: Vec<Injection>,
+    /// A protection that the programs do not have in this run, although they ask for it.
+    pub weakening: Option<Weakening>,
 }
 
 impl Plan {
@@ -107,6 +109,7 @@ impl Plan {
             record: false,
             variant: Variant::default(),
             faults: Vec::new(),
+            weakening: None,
         }
     }
 }

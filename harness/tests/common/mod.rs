@@ -23,6 +23,7 @@ pub fn explored() -> Explored {
         seconds: 0.024,
         miss_bound: None,
         outcomes: 1,
+        classes_hash: None,
     }
 }
 
@@ -42,6 +43,7 @@ pub fn report(name: &str, verdict: Verdict, expected: Option<Expect>) -> Report 
         trace_hash: Some("5f".repeat(32)),
         replay: None,
         warnings: Vec::new(),
+        part: None,
     }
 }
 

@@ -8,6 +8,16 @@ use crate::tracer::{
     timers::TimerCall,
 };
 
+/// Which argument (from 0) of an open or rename call holds its flags; `None`: it has none in a register.
+pub(crate) fn flags_arg(number: i64) -> Option<usize> {
+    match number {
+        libc::SYS_open => Some(1),
+        libc::SYS_openat => Some(2),
+        libc::SYS_renameat2 => Some(4),
+        _ => None,
+    }
+}
+
 /// `pause(2)`: waits for a signal; sleeps are turned into it.
 pub(crate) const PAUSE: i64 = libc::SYS_pause;
 

@@ -29,7 +29,7 @@ impl Machine {
         (draft, walk)
     }
 
-    fn read_names(&mut self, pid: Pid, walk: &Walk, draft: &mut Draft) {
+    pub(in crate::tracer) fn read_names(&mut self, pid: Pid, walk: &Walk, draft: &mut Draft) {
         for lookup in &walk.lookups {
             let dir = self.number(pid, lookup.dir);
             draft.add(Object::Entry(dir, lookup.name.clone()), Mode::Read);
@@ -40,7 +40,7 @@ impl Machine {
     }
 
     /// The last name of a path changes what it names. `listed`: it appears or disappears.
-    fn change_name(&mut self, pid: Pid, walk: &Walk, draft: &mut Draft) -> Option<u64> {
+    pub(in crate::tracer) fn change_name(&mut self, pid: Pid, walk: &Walk, draft: &mut Draft) -> Option<u64> {
         let last = walk.last()?;
         let (dir, real) = (self.number(pid, last.dir), last.dir);
         draft.add(Object::Entry(dir, last.name.clone()), Mode::Write);
@@ -102,7 +102,7 @@ impl Machine {
         draft
     }
 
-    pub(super) fn draft_unname(&mut self, pid: Pid, at: At, op: Op) -> Draft {
+    pub(in crate::tracer) fn draft_unname(&mut self, pid: Pid, at: At, op: Op) -> Draft {
         let (mut draft, walk) = self.draft_at(pid, at, false, op);
         let dir = self.change_name(pid, &walk, &mut draft);
         if let Some((file, _)) = walk.target {

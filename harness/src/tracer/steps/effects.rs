@@ -19,14 +19,14 @@ impl Machine {
     }
 
     /// What the paths of a step named before it, for recorded runs.
-    pub(super) fn contents_before(&self, draft: &Draft) -> Option<Vec<(String, Option<u64>)>> {
+    pub(in crate::tracer) fn contents_before(&self, draft: &Draft) -> Option<Vec<(String, Option<u64>)>> {
         self.record.then(|| {
             let paths = [&draft.path, &draft.path2];
             paths.into_iter().flatten().map(|p| (p.clone(), named_inode(p))).collect()
         })
     }
 
-    pub(super) fn record_effects(
+    pub(in crate::tracer) fn record_effects(
         &mut self,
         step: &mut Step,
         draft: &Draft,
