@@ -39,9 +39,9 @@ fn merged(here: &Path, files: &[String]) -> Output {
 
 #[test]
 fn three_parts_are_the_whole() {
-    for scenario in ["check-then-create-lock/fixed.toml", "claim-by-copy-and-delete/fixed.toml"] {
+    for scenario in ["catalogue/claim-by-copy-and-delete/fixed.toml", "faults/kill-in-rewrite/fixed.toml"] {
         let here = tempfile::tempdir().expect("a folder");
-        let path: PathBuf = folder().join("catalogue").join(scenario);
+        let path: PathBuf = folder().join(scenario);
         let path = path.to_str().expect("UTF-8");
         let whole = report(&noclobber(here.path(), &["run", "--format", "json", path]));
         let files = parts(here.path(), path, 3);
