@@ -113,6 +113,19 @@ fn names() -> impl Strategy<Value = I> {
     ]
 }
 
+/// A name that leads to one file and then to another, whose contents are changed too.
+fn replaced() -> impl Strategy<Value = I> {
+    prop_oneof![
+        2 => Just(ReadName(1)),
+        2 => Just(WriteTemp),
+        2 => Just(Rename(1)),
+        2 => Just(Write(1)),
+        1 => Just(Read(1)),
+        1 => Just(Unlink(1)),
+        1 => Just(Write(2)),
+    ]
+}
+
 fn models(adversarial: bool) -> impl Strategy<Value = Model> {
     // Two actors of up to four steps, three of up to four (brute force skips the largest), three of up to three.
     let sizes = prop_oneof![Just((2..5usize, 2)), Just((2..4, 3)), Just((1..5, 3))];
@@ -123,6 +136,7 @@ fn models(adversarial: bool) -> impl Strategy<Value = Model> {
             vec(vec(locks(), steps.clone()), actors),
             vec(vec(ranges(), steps.clone()), actors),
             vec(vec(converted(), steps.clone()), actors),
+            vec(vec(replaced(), steps.clone()), actors),
             vec(vec(names(), steps), actors),
         ]
     });
@@ -201,6 +215,15 @@ fn hard() -> Vec<(&'static str, Vec<Vec<I>>)> {
                 vec![Lock(1, (0, 3), false, Ask::Wait), Append(1)],
             ],
         ),
+        (
+            "an attempt touches less after it is refused than before",
+            vec![
+                vec![Lock(1, (5, 10), false, Ask::Wait), Lock(1, (0, 10), false, Ask::Try(false))],
+                vec![Unlock(1, (0, 10)), Lock(1, (0, 5), true, Ask::Wait)],
+                vec![Lock(1, (5, 10), true, Ask::Try(false))],
+            ],
+        ),
+        ("a name that leads elsewhere later", vec![vec![ReadName(1)], vec![WriteTemp, Rename(1)], vec![Write(1)]]),
         ("O_EXCL as a lock", vec![vec![Create(100, true), Append(1), Unlink(100)]; 3]),
     ]
 }

@@ -20,6 +20,8 @@
 //!   only grow. The footprint of a sleeping step is the one it had when it was executed at that node; it is the same
 //!   later, as everything executed since is independent of it.
 //! - **Waiting** (locks, pipes, time): see [`races`](super::races).
+//! - **Footprints that depend on the state** (a refused lock, a name that leads elsewhere): see
+//!   [`elsewhere`](super::elsewhere).
 //! - **Adversarial time**: a wake-up depends on every step, so nothing can be saved: each possible one is a branch of
 //!   every node.
 //! - A branch that turns out to be infeasible although a race asked for it means that the footprints told too little.
@@ -28,6 +30,7 @@
 use std::collections::BTreeSet;
 
 use super::{
+    elsewhere::elsewhere,
     follow::filter,
     partition::Part,
     races::{Race, races},
@@ -212,7 +215,10 @@ impl Dpor {
             Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_) | Ended::SleepSet => {}
             Ended::Infeasible(_) | Ended::Limit(..) | Ended::LostControl(_) => self.incomplete = true,
         }
-        let races = races(trace, &pending(run), self.adversarial, from);
+        let mut races = races(trace, &pending(run), self.adversarial, from);
+        for (at, node) in path.iter().enumerate() {
+            races.extend(self.nodes[*node].sleep.iter().flat_map(|sleeper| elsewhere(trace, at, sleeper, from)));
+        }
         match &mut self.part {
             Some(part) if !part.divided() => {
                 part.expanded(path, races);

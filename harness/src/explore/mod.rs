@@ -34,6 +34,7 @@
 //! | `follow`, `policy` | the scheduler of one plan: prefix, sleep set, policy |
 //! | `trace`, `class` | a run as a partial order; the name of its class |
 //! | `races`, `dpor` | source-DPOR with sleep sets |
+//! | `elsewhere` | races of steps that touch something else in another state |
 //! | `portfolio` | random walk, POS and PCT in turns |
 //! | `partition` | one search as several independent parts |
 //! | `explorer`, `coverage` | the search as a whole, and what may be said after it |
@@ -44,6 +45,7 @@
 mod class;
 mod coverage;
 mod dpor;
+mod elsewhere;
 mod explorer;
 mod follow;
 mod memory;
