@@ -59,6 +59,24 @@ fn found_schedules_shrink_to_the_fewest_switches_and_their_pivot_passes() {
 }
 
 #[test]
+fn the_first_of_two_looks_decides() {
+    // The listing comes after the name was looked up, and it is what races with the other's rename.
+    let program = [ReadName(1), List, WriteTemp, Rename(1)];
+    let mut model = Model::copies(&program, 2);
+    let right = serial(&mut model);
+    let wrong = |run: &Run| !right.contains(&brute::outcome(&run.outcome));
+    let choose = |actor: u16| noclobber::world::Choice::Step(noclobber::world::ActorId(actor));
+    let prefix = [0, 0, 0, 1, 1, 1, 1, 0].map(choose).to_vec();
+    let template = Plan::from_policy(Policy::Stay);
+    let failing = model.run(&Plan { prefix, ..template.clone() }).expect("control is kept");
+    assert!(wrong(&failing));
+    let pivot =
+        pivot(&mut Memory::new(&mut model), &failing, &template, 100, &mut |run| !wrong(run)).expect("control is kept");
+    assert_eq!(pivot.steps, Some((0, 6)), "A's look-up and B's rename");
+    assert!(pivot.passing.is_some_and(|run| !wrong(&run)));
+}
+
+#[test]
 fn without_a_pivot_the_nearest_passing_run_is_shown() {
     let mut model = Model::copies(TEMP, 2);
     let template = Plan::from_policy(Policy::Stay);

@@ -23,7 +23,9 @@ pub struct Pivot {
 
 /// Looks for the pivot of a shrunk failing run with at most `max_runs` runs: the first race (steps n < m of different
 /// actors, dependent, nothing ordered between them) such that the run with m before n, and the rest by choice 0,
-/// passes. `template` says how to run (environment, recording), `passes` judges.
+/// passes. When none does, the same for pairs between which only later steps of n's own actor are ordered: who opens a
+/// file by its name, then looks at the name once more, races with a rename at the second look, yet the first decides.
+/// `template` says how to run (environment, recording), `passes` judges.
 ///
 /// # Errors
 /// [`Lost`] when the engine lost control.
@@ -54,6 +56,13 @@ pub fn pivot(
                 return Ok(Pivot { steps, passing: Some(run), runs: system.made() - before });
             }
         }
+        for (first, second, needed) in wider(&trace, &found) {
+            let order = (0..first).chain(needed).chain([second]);
+            if let Some(run) = passing(system, order.map(|e| trace.events[e].choice).collect(), false)? {
+                let steps = Some((trace.events[first].step, trace.events[second].step));
+                return Ok(Pivot { steps, passing: Some(run), runs: system.made() - before });
+            }
+        }
     }
     let mut nearest = None;
     for length in (0..failing.choices.len()).rev() {
@@ -71,4 +80,34 @@ fn reversed(trace: &Trace, race: &Race, second: usize) -> Vec<Choice> {
     let needed = race.kept.iter().filter(|e| trace.before(**e, second));
     let order = (0..race.first).chain(needed.copied()).chain([second]);
     order.map(|e| trace.events[e].choice).collect()
+}
+
+/// Dependent pairs of different actors that are no races, and could be reversed all the same: between them lie only
+/// steps of the first's actor, and what the second does not need. With what the second needs of what lies between; the
+/// nearest pairs first.
+fn wider(trace: &Trace, races: &[Race]) -> Vec<(usize, usize, Vec<usize>)> {
+    let mut pairs = Vec::new();
+    for second in 0..trace.events.len() {
+        for first in (0..second).rev() {
+            let (a, b) = (&trace.events[first], &trace.events[second]);
+            let dependent = a.accesses.iter().any(|x| b.accesses.iter().any(|y| x.conflicts(y)));
+            if a.actor == b.actor
+                || a.everything
+                || b.everything
+                || !dependent
+                || races.iter().any(|race| race.first == first && race.second == Some(second))
+            {
+                continue;
+            }
+            // What must come with the second step, and must not need the first one or what its actor did after it.
+            let needed: Vec<usize> = (first + 1..second)
+                .filter(|e| trace.events[*e].actor != a.actor && trace.before(*e, second))
+                .filter(|e| trace.events[*e].actor == b.actor || !trace.before(first, *e))
+                .collect();
+            if needed.iter().all(|e| !trace.before(first, *e)) {
+                pairs.push((first, second, needed));
+            }
+        }
+    }
+    pairs
 }
