@@ -72,7 +72,7 @@ fn a_lock_that_outlives_its_owner_is_stale_and_one_of_the_system_is_not() {
 #[test]
 fn what_was_acknowledged_and_is_gone_after_the_crash_is_lost() {
     let text = "files = { n = \"0\\n\" }\n\
-        [[worker]]\nname = \"A\"\nrun = 'exec 9>l; flock 9; cp n n.bak; echo a >> n; rm n.bak'\n\
+        [[worker]]\nname = \"A\"\nrun = 'exec 9>l; flock 9; cp n t; mv t n.bak; echo a >> n; rm n.bak'\n\
         [[worker]]\nname = \"B\"\nrun = 'exec 9>l; flock 9; echo b >> n'\n\
         [[worker]]\nname = \"R\"\nafter = [\"A\", \"B\"]\nrun = 'if [ -e n.bak ]; then mv n.bak n; fi'\n\
         [[fault]]\nworker = \"A\"\nkind = \"kill\"\n";

@@ -22,6 +22,8 @@ fn noclobber(dir: &Path, line: &str) -> (i32, String, String) {
     let words = shell_words::split(line).unwrap();
     let output = Command::new(cargo_bin!("noclobber")).args(words).current_dir(dir).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&dir.display().to_string(), "DIR");
+    let program = cargo_bin!("noclobber").display().to_string();
+    let text = |bytes: &[u8]| text(bytes).replace(&program, "noclobber");
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 

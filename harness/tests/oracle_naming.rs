@@ -390,7 +390,7 @@ fn ends_are_named_as_they_are() {
         (
             Accusation::StaleLock { waiting: vec![waiting[1].clone()] },
             Kind::StaleLock,
-            "nobody can go on, and whoever held the lock is gone: B waits for x.lock",
+            "a worker that is gone left its lock, and B waits for x.lock",
         ),
         (Accusation::Livelock { actors: vec![ActorId(0)] }, Kind::Livelock, "A repeats the same steps for ever"),
         (

@@ -135,7 +135,10 @@ fn perform_explore(explore: &Explore, output: &Output, interrupt: Arc<AtomicBool
             Ok(_) => {}
             Err(e) => return Ok(mistake(&e)),
         },
-        None if told => println!("\nto keep this as a guard: {}", save_line(std::env::args_os(), &caller)),
+        // What cannot be told cannot be guarded.
+        None if told && answered.code != ExitCode::CannotTell => {
+            println!("\nto keep this as a guard: {}", save_line(std::env::args_os(), &caller));
+        }
         None => {}
     }
     Ok(answered.code)
