@@ -96,8 +96,8 @@ fn what_the_queue_itself_writes() {
 
     // Two writers without a lock.
     let before = fs::read(&path).unwrap();
-    // The queue would refuse to mix strategies; somebody who does not use it would not ask.
-    fs::remove_file(dir.path().join("queue.json.strategy")).unwrap();
+    // The queue refuses to mix strategies, unless somebody lies about the one that is used.
+    fs::write(dir.path().join("queue.json.strategy"), "naive\n").unwrap();
     let naive = Queue::open(Disk, &path, Box::new(Naive), Settings::default());
     naive.push(&task("t8")).unwrap();
     fs::write(&path, before).unwrap();

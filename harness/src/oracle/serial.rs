@@ -199,7 +199,12 @@ impl SerialJudge {
             warnings: BTreeSet::new(),
         };
         for attempt in attempts(scenario.workers.len(), &failed, hit) {
-            let makers = if attempt.kind == Leniency::Lost { hit } else { &attempt.loose };
+            // What only those made whose work is gone is left behind too (their lock file).
+            let gone = (0..scenario.workers.len()).filter(|worker| !attempt.participants.contains(worker));
+            let makers = match attempt.kind {
+                Leniency::Lost => &(hit | &gone.collect()),
+                _ => &attempt.loose,
+            };
             search.left_behind = left_behind(&run.steps, outcome, makers, &self.initial);
             let orders = self.orders(&run.steps, &attempt.participants, scenario.workers.len());
             let mut budget = MAX_ORDERS.saturating_sub(self.references.tried(&attempt.participants));
