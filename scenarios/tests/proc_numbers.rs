@@ -29,7 +29,7 @@ fn one_trace_whatever_the_machine_does() {
     .expect("a scenario");
     let hashes: Vec<_> = (0..2)
         .map(|_| {
-            let answer = run(&[file.clone()]);
+            let answer = run(std::slice::from_ref(&file));
             assert_eq!(answer.exit, Some(0), "{:?} {}", answer.reports, answer.stderr);
             answer.report()["trace_hash"].as_str().expect("a hash").to_owned()
         })
