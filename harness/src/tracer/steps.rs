@@ -57,7 +57,7 @@ impl Machine {
             self.actors[actor].inner_choice = true;
         }
         let State::AtStep(pending) = self.task(pid).state else { return Ok(Attempt::Waits) };
-        let number = self.task(pid).number;
+        let number = if matches!(pending, Pending::Exit) { self.exit_number(pid) } else { self.task(pid).number };
         let attempt = match (self.fault_due(pid, &pending), pending) {
             (Some(fault), _) => self.inject(pid, pending, fault, enabled)?,
             (None, Pending::Exit) => self.step_exit(pid, enabled)?,
@@ -77,7 +77,7 @@ impl Machine {
         self.record_exit(pid)?;
         let draft = self.draft(pid, &Pending::Exit);
         let step = self.step(pid, &draft, 0, String::new());
-        self.push(Step { chosen: true, enabled: enabled.to_vec(), ..step });
+        self.push(Step { task: self.exit_number(pid), chosen: true, enabled: enabled.to_vec(), ..step });
         let accesses = draft.accesses;
         self.task_mut(pid).state = State::Exiting;
         super::machine::resume(pid, false, 0)?;
@@ -431,7 +431,7 @@ impl Machine {
                         self.inodes.modified(file.inode, actor, now);
                     }
                     if file.writable() {
-                        self.task_mut(pid).wrote = true;
+                        self.note_written(pid);
                         self.processes_wrote(pid);
                     }
                     if created || truncated {

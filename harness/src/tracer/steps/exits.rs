@@ -21,6 +21,29 @@ impl Machine {
             .any(|t| t.process == process && t.pid != pid && !matches!(t.state, State::Exiting | State::Zombie))
     }
 
+    /// The number an exit of a process goes by. Its threads die in any order, and the last one to say so is not the same
+    /// every time: the process's first thread stands for all.
+    pub(in crate::tracer) fn exit_number(&self, pid: Pid) -> u32 {
+        let task = self.task(pid);
+        self.tasks.get(&task.process).map_or(task.number, |first| first.number)
+    }
+
+    /// Whether any thread of this process has written to the world.
+    pub(super) fn has_written(&self, pid: Pid) -> bool {
+        let process = self.task(pid).process;
+        self.tasks.values().any(|t| t.process == process && t.wrote)
+    }
+
+    /// Remembers that a task wrote. Its process's first thread, which is the last to go, remembers it too.
+    pub(super) fn note_written(&mut self, pid: Pid) {
+        let process = self.task(pid).process;
+        for pid in [pid, process] {
+            if let Some(task) = self.tasks.get_mut(&pid) {
+                task.wrote = true;
+            }
+        }
+    }
+
     /// Whether somebody can notice the end of this task: locks that go with it, actors that wait for it.
     pub(in crate::tracer) fn exit_matters(&mut self, pid: Pid) -> bool {
         if !self.is_last_thread(pid) {
@@ -49,7 +72,7 @@ impl Machine {
                 accesses.extend(self.closes_channel(pid, fd));
             }
         }
-        if self.task(pid).wrote {
+        if self.has_written(pid) {
             accesses.extend(self.exit_notices());
         }
         if self.locked.is_empty() {

@@ -68,26 +68,28 @@ impl Machine {
     /// Notes the close of a descriptor of the world that drops no lock.
     pub(in crate::tracer) fn record_close(&mut self, pid: Pid, fd: i32, file: &Opened) -> Result<(), Lost> {
         let publishes = self.is_last_writer(pid, &[fd], file.inode, file.writable());
-        self.note_close(pid, fd, file, publishes);
+        self.note_close(pid, self.task(pid).number, fd, file, publishes);
         Ok(())
     }
 
-    fn note_close(&mut self, pid: Pid, fd: i32, file: &Opened, publishes: bool) {
+    fn note_close(&mut self, pid: Pid, task: u32, fd: i32, file: &Opened, publishes: bool) {
         let mut draft = self.draft_fd(pid, fd, Op::Close);
         draft.flags = if file.writable() { vec!["w"] } else { Vec::new() };
         let mut step = self.step(pid, &draft, 0, "ok".into());
+        step.task = task;
         step.publishes = publishes;
         self.push(step);
     }
 
-    /// Whether nobody can write to a file any more once these descriptors of a task are closed. Shells open a file,
+    /// Whether nobody of this worker can write to a file any more once these descriptors of a task are closed. Shells open a file,
     /// duplicate the descriptor and close the first one: that publishes nothing. Asked in recorded runs only.
     pub(in crate::tracer) fn is_last_writer(&self, pid: Pid, closing: &[i32], inode: u64, writable: bool) -> bool {
         if !writable || !self.record {
             return writable;
         }
-        let closer = self.task(pid).process;
-        let others = self.tasks.values().filter(|t| t.pid == t.process && !t.killed);
+        let (closer, actor) = (self.task(pid).process, self.task(pid).actor);
+        // Another worker that has the file open says nothing of whether this one's change is finished.
+        let others = self.tasks.values().filter(|t| t.actor == actor && t.pid == t.process && !t.killed);
         !others.into_iter().any(|t| {
             let fds = opened::open_fds(t.pid).into_iter();
             let kept = fds.filter(|fd| t.process != closer || !closing.contains(fd));
@@ -113,14 +115,14 @@ impl Machine {
 
     /// Notes what the end of a process closes: its open world files that it may have written.
     pub(in crate::tracer) fn record_exit(&mut self, pid: Pid) -> Result<(), Lost> {
-        if !self.task(pid).wrote || !self.is_last_thread(pid) {
+        if !self.has_written(pid) || !self.is_last_thread(pid) {
             return Ok(());
         }
         let fds = opened::open_fds(pid);
         for fd in &fds {
             if let Some(file) = self.inspect(pid, *fd).filter(|f| f.world && f.writable()) {
                 let publishes = self.is_last_writer(pid, &fds, file.inode, true);
-                self.note_close(pid, *fd, &file, publishes);
+                self.note_close(pid, self.exit_number(pid), *fd, &file, publishes);
             }
         }
         Ok(())
