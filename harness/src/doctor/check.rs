@@ -172,8 +172,11 @@ fn read(proc: &Path, name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// Name and text.
+    type File = (&'static str, &'static str);
+
     /// A `/proc` with these files.
-    fn proc(files: &[(&str, &str)]) -> tempfile::TempDir {
+    fn proc(files: &[File]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
             let path = dir.path().join(name);
@@ -186,7 +189,7 @@ mod tests {
     #[test]
     fn what_forbids_namespaces_is_named() {
         let nobody = ("self/status", "Name:\tx\nCapEff:\t0000000000000000\n");
-        let cases: [(&[(&str, &str)], Health, &str); 5] = [
+        let cases: [(&[File], Health, &str); 5] = [
             (&[nobody], Health::Ok, ""),
             (
                 &[nobody, ("sys/user/max_user_namespaces", "0\n")],

@@ -121,6 +121,8 @@ mod tests {
 
     /// (actor, object, changes it).
     type Touch = (u16, u64, bool);
+    /// From, to.
+    type Arrow = (usize, usize);
 
     fn steps(of: &[Touch]) -> Vec<Step> {
         let step = |(actor, object, changes): &Touch| Step {
@@ -153,7 +155,7 @@ mod tests {
 
     #[test]
     fn arrows_are_what_does_not_follow_from_others() {
-        let cases: [(&[Touch], &[(usize, usize)]); 4] = [
+        let cases: [(&[Touch], &[Arrow]); 4] = [
             // Reads do not order.
             (&[(0, 1, false), (1, 1, false)], &[]),
             (&[(0, 1, true), (1, 1, false)], &[(1, 2)]),

@@ -377,7 +377,8 @@ impl Machine {
             return (-11, vec![touch(kind, n, range, Mode::Read, None)], end);
         }
         let mode = if ex { Mode::Write } else { Mode::Add };
-        let waits = !matches!(ask, Ask::Try(_)) && !(kind == Kind::Flock && self.locks.holds(kind, n, a));
+        let converts = kind == Kind::Flock && self.locks.holds(kind, n, a);
+        let waits = !(converts || matches!(ask, Ask::Try(_)));
         let mut touched = vec![touch(kind, n, range, mode, Some(Sync::Take { waits }))];
         if let Some(exclusive) = self.locks.take(kind, n, a, range, ex) {
             // Converted: what was held before is given back.
