@@ -139,7 +139,7 @@ impl Next<'_> {
             if meets != Meets::GivesUp {
                 reversals.extend(self.reversal(i, want));
             }
-            if !reversals.is_empty() && meets == Meets::Races {
+            if !reversals.is_empty() && meets == Meets::Races && self.ready_before(i) {
                 join(&mut covered, &self.trace.clocks[i]);
             }
             // In adversarial time the later actor may have come here after `i` and given up, whoever holds the lock. If
@@ -158,6 +158,18 @@ impl Next<'_> {
             }));
         }
         found
+    }
+
+    /// Whether what the later event waits for is known to be there at pre(`at`). For a lock, the reversal tells. A pipe
+    /// shows it only by somebody taking from it: who looked and found nothing, or was woken, may have come at a time
+    /// when the later event had to wait. Then there is no such reversal, and it must not hide a race with an earlier
+    /// taker.
+    fn ready_before(&self, at: usize) -> bool {
+        let takes = |a: &Access| {
+            let taken = |b: &&Access| b.object == a.object && matches!(b.sync, Some(Sync::Take { .. }));
+            self.trace.events[at].accesses.iter().any(|b| taken(&b))
+        };
+        self.waiting.iter().all(|a| lock(&a.object) || takes(a))
     }
 
     fn meets(&self, at: usize) -> Meets {

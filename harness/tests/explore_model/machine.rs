@@ -328,6 +328,17 @@ impl Machine {
                 let sync = Some(Sync::Take { waits: true });
                 (Op::Receive, ret, "pipe".into(), vec![Access { sync, ..access(Object::Channel(n), Mode::Write) }])
             }
+            I::Poll(n) => {
+                let there = self.pipes.entry(n).or_default();
+                self.actors[a].seen = mix(seen, *there);
+                let ret = *there as i64;
+                let touched = match there {
+                    0 => access(Object::Channel(n), Mode::Read),
+                    _ => Access { sync: Some(Sync::Take { waits: false }), ..access(Object::Channel(n), Mode::Write) },
+                };
+                *there = there.saturating_sub(1);
+                (Op::Receive, ret, "pipe".into(), vec![touched])
+            }
             I::Sleep(_) => (Op::Sleep, 0, "sleep".to_owned(), Vec::new()),
             I::ExitIfOdd | I::ExitUnless(_) => unreachable!("makes no step"),
         };

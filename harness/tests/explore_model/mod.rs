@@ -60,6 +60,8 @@ pub enum I {
     Send(u64),
     /// Takes one byte from pipe n; waits while it is empty.
     Receive(u64),
+    /// Takes one byte from pipe n if there is one, and does not wait.
+    Poll(u64),
     /// Sleeps.
     Sleep(u64),
     /// No step: ends the actor when the value read last is odd.
