@@ -233,6 +233,11 @@ impl Document {
         self.done.iter().rev().find(|done| done.id == id)
     }
 
+    /// The ids of the tasks that were completed lately.
+    pub(crate) fn done_ids(&self) -> impl Iterator<Item = &str> {
+        self.done.iter().map(|done| done.id.as_str())
+    }
+
     /// Remembers that a task was completed, for so many tasks and so long.
     pub(crate) fn finish(&mut self, token: &Token, now: Timestamp, keep: usize, age: Duration) {
         if keep == 0 || self.fields.iter().any(|field| matches!(field, Field::Other(key, _) if key == "done")) {

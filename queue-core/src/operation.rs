@@ -3,6 +3,7 @@
 //! They are written once for every strategy. As data they can be sent to another process, and repeated on a newer
 //! document.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -230,7 +231,7 @@ pub(crate) fn take_out(document: &mut Document, task: &Task, context: Context<'_
 }
 
 fn push(document: &mut Document, tasks: &[Task]) -> (Reply, Verdict) {
-    let done: Vec<Push> = tasks.iter().map(|task| add(document, task)).collect();
+    let done = add_all(document, tasks);
     let added: Vec<_> = tasks.iter().zip(&done).filter(|(_, done)| **done == Push::Added).collect();
     let verdict = match added.is_empty() {
         true => Verdict::Keep,
@@ -238,6 +239,33 @@ fn push(document: &mut Document, tasks: &[Task]) -> (Reply, Verdict) {
     };
     (Reply::Pushed(done), verdict)
 }
+
+/// Adds tasks, each as [`add`] does. Many are looked up in an index: to go through the queue for each is quadratic.
+fn add_all(document: &mut Document, tasks: &[Task]) -> Vec<Push> {
+    if tasks.len() <= FEW {
+        return tasks.iter().map(|task| add(document, task)).collect();
+    }
+    let done = document.done_ids().map(|id| (id.to_owned(), "done".to_owned()));
+    let mut present: HashMap<String, String> = done.collect();
+    // Backwards, so that of two with one id the first stays, as when it is looked up.
+    let queued = document.tasks().iter().rev();
+    present.extend(queued.map(|task| (task.id().to_owned(), task.state().as_str().to_owned())));
+    let mut all = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        all.push(match present.get(task.id()) {
+            Some(state) => Push::Present(state.clone()),
+            None => {
+                present.insert(task.id().to_owned(), task.state().as_str().to_owned());
+                document.push(task.clone());
+                Push::Added
+            }
+        });
+    }
+    all
+}
+
+/// Up to so many ids are looked up one by one.
+const FEW: usize = 8;
 
 /// Adds a task, unless its id is there or was lately.
 pub(crate) fn add(document: &mut Document, task: &Task) -> Push {
@@ -361,7 +389,25 @@ impl Change for Operate<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::value::RawValue;
+
+    proptest! {
+        #[test]
+        fn many_are_added_as_one_by_one(ids in prop::collection::vec(0..30u8, FEW + 1..60)) {
+            let known = br#"{"version":1,"tasks":[{"id":"t1","account":"a","params":1,"state":"claimed","attempts":1},
+                {"id":"t2","account":"a","params":1,"state":"dead","attempts":3}],
+                "done":[{"id":"t3","at":"2026-11-30T00:00:00Z","attempt":1},{"id":"t1","at":"2026-11-30T00:00:00Z"}]}"#;
+            let params = RawValue::from_string("1".into()).unwrap();
+            let task = |id: &u8| Task::new(&format!("t{id}"), "a", &params).unwrap();
+            let tasks: Vec<Task> = ids.iter().map(task).collect();
+            let (mut together, mut apart) = (Document::parse(known).unwrap(), Document::parse(known).unwrap());
+            let done = add_all(&mut together, &tasks);
+            let one_by_one: Vec<Push> = tasks.iter().map(|task| add(&mut apart, task)).collect();
+            prop_assert_eq!(done, one_by_one);
+            prop_assert_eq!(together.to_bytes(), apart.to_bytes());
+        }
+    }
 
     #[test]
     fn operations_and_answers_survive_being_sent() {
