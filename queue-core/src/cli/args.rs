@@ -162,6 +162,8 @@ pub(super) enum Command {
     },
     /// Say what this place is good for: file system, locks, atomic renames, strategy in use
     Doctor,
+    /// Take part in `noclobber bench`, which says on standard input what to do
+    BenchWorker,
     /// Claim tasks and run a command for each, until none is left
     ///
     /// The command gets the task's JSON on standard input, and QUEUE_TASK_ID, QUEUE_TASK_ACCOUNT, QUEUE_TASK_ATTEMPT,
@@ -312,6 +314,17 @@ impl Common {
         // Each command is a process of its own. So that not all of them begin with the first account:
         queue.begin_round_at(Disk.process().pid as usize);
         Ok(queue)
+    }
+
+    /// The same on another storage, for a process that starts no writer: there is one, or each writes for itself.
+    pub(super) fn open_without_writer<S: Storage + 'static>(&self, storage: S) -> Result<Queue<S>, Error> {
+        let name = self.strategy.unwrap_or(StrategyName::Flock);
+        let options = Options { start: writer::Start::Never, ..self.options() };
+        let strategy = strategy::by_name(name.as_str(), &options)
+            .ok_or_else(|| Error::Usage("--over takes a strategy other than sharded".into()))?;
+        let default = if name == StrategyName::Sharded { "queues" } else { "queue.json" };
+        let path = self.file.clone().unwrap_or_else(|| default.into());
+        Ok(Queue::open(storage, path, strategy, self.settings()))
     }
 
     pub(super) fn options(&self) -> Options {

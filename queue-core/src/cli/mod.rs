@@ -17,10 +17,12 @@ use crate::storage::{Disk, Storage};
 use crate::task::{State, Task};
 
 mod args;
+mod bench;
 mod doctor;
 mod report;
 mod revise;
 mod serve;
+mod stopwatch;
 mod work;
 
 use args::{Args, Command, Common};
@@ -75,6 +77,7 @@ fn run(args: &Args) -> Result<Exit, Error> {
         Command::Serve { idle } => return serve::run(common, *idle),
         Command::Migrate { to } => return serve::migrate(common, *to),
         Command::Doctor => return doctor::run(common),
+        Command::BenchWorker => return bench::run(common),
         _ => {}
     }
     let queue = common.open()?;
@@ -123,9 +126,11 @@ fn run(args: &Args) -> Result<Exit, Error> {
         }
         Command::Edit => revise::edit(&queue, common),
         Command::Work(work) => work::run(&queue, common, work),
-        Command::Update { .. } | Command::Serve { .. } | Command::Migrate { .. } | Command::Doctor => {
-            unreachable!("done above")
-        }
+        Command::Update { .. }
+        | Command::Serve { .. }
+        | Command::Migrate { .. }
+        | Command::Doctor
+        | Command::BenchWorker => unreachable!("done above"),
     }
 }
 
