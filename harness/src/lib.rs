@@ -5,6 +5,8 @@
 //!
 //! Data flows one way: [`scenario`] -> [`world`] -> [`explore`] -> [`oracle`] -> [`report`].
 
+#[cfg(target_os = "linux")]
+pub mod bench;
 pub mod cli;
 #[cfg(target_os = "linux")]
 pub mod doctor;

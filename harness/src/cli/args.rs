@@ -47,6 +47,9 @@ pub enum Command {
     Man(Man),
     /// What happened, from copies of a file; and a scenario of it.
     Incident(IncidentArgs),
+    /// What lock strategies cost, and whether they lose anything.
+    #[cfg(target_os = "linux")]
+    Bench(super::bench::BenchArgs),
     /// Join the reports of the parts of a search (`--partition K/N --format json`).
     #[cfg(target_os = "linux")]
     Merge(super::merge::MergeArgs),

@@ -3,6 +3,8 @@
 
 mod args;
 mod audit;
+#[cfg(target_os = "linux")]
+mod bench;
 mod commands;
 mod copies;
 #[cfg(target_os = "linux")]

@@ -66,6 +66,7 @@ pub fn perform(args: &Args) -> anyhow::Result<ExitCode> {
             Err(e) => Ok(mistake(&format!("{}: {e}", man.folder.display()))),
         },
         Command::Incident(incident) => perform_incident(incident, &args.output),
+        Command::Bench(bench) => super::bench::perform(bench, &args.output, interrupt),
         Command::Merge(merge) => super::merge::perform(merge, &args.output),
         Command::Teeth(teeth) => super::teeth::perform(teeth, &args.output, interrupt),
     }

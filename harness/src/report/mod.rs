@@ -13,14 +13,14 @@ mod json;
 mod junit;
 mod lanes;
 mod model;
-mod paint;
+pub(crate) mod paint;
 mod part;
 mod reporter;
 mod rows;
 mod teeth;
 mod teeth_json;
 mod teeth_text;
-mod text;
+pub(crate) mod text;
 mod verdict;
 
 pub use advice::advice;

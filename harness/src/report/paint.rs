@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 
 /// What a text means; colours follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     /// As it should be.
     Good,
     /// As it should not be.
@@ -21,11 +21,11 @@ pub(super) enum Tone {
 
 /// Colours texts, if asked to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Paint(pub(super) bool);
+pub(crate) struct Paint(pub(crate) bool);
 
 impl Paint {
     /// The text in its colour.
-    pub(super) fn text(self, tone: Tone, text: &str) -> String {
+    pub(crate) fn text(self, tone: Tone, text: &str) -> String {
         let style = match tone {
             Tone::Good => AnsiColor::Green.on_default().bold(),
             Tone::Bad => AnsiColor::Red.on_default().bold(),

@@ -6,7 +6,7 @@ use crate::scenario::printable;
 
 /// A text on one line. Escapes what a terminal or an eye could be misled by, and the beginnings that a CI runner
 /// takes for commands (`::`, `##[`).
-pub(super) fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     no_command(printable(text))
 }
 
@@ -21,12 +21,12 @@ fn no_command(text: String) -> String {
 }
 
 /// Columns on a terminal.
-pub(super) fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
 /// The text, cut in its middle to this width: both ends of a path tell something.
-pub(super) fn elide(text: &str, max: usize) -> String {
+pub(crate) fn elide(text: &str, max: usize) -> String {
     if width(text) <= max {
         return text.to_owned();
     }
@@ -49,12 +49,12 @@ fn take(chars: impl Iterator<Item = char>, max: usize) -> String {
 }
 
 /// The text filled up with blanks to this width.
-pub(super) fn pad(text: &str, to: usize) -> String {
+pub(crate) fn pad(text: &str, to: usize) -> String {
     format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }
 
 /// The text in lines of at most this width, broken at blanks; a longer word is broken where it must be.
-pub(super) fn wrap(text: &str, max: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, max: usize) -> Vec<String> {
     // A column is kept free for `no_command`: a break may put `::` at the start of a line.
     let max = max.max(9) - 1;
     let mut lines = vec![String::new()];
@@ -80,7 +80,7 @@ pub(super) fn wrap(text: &str, max: usize) -> Vec<String> {
 }
 
 /// `A`, `A and B`, `A, B and C`.
-pub(super) fn listed(names: &[String]) -> String {
+pub(crate) fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),
@@ -89,7 +89,7 @@ pub(super) fn listed(names: &[String]) -> String {
 }
 
 /// A number with commas between thousands.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -102,7 +102,7 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 /// `1 step`, `2 steps`.
-pub(super) fn count(number: u64, noun: &str) -> String {
+pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 

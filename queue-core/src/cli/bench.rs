@@ -12,9 +12,9 @@ use nix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::Exit;
 use super::args::{Common, StrategyName};
 use super::stopwatch::Stopwatch;
-use super::Exit;
 use crate::error::Error;
 use crate::operation::Hold;
 use crate::queue::{Claim, Queue};
