@@ -78,6 +78,7 @@ pub fn catalogue(tools: &Tools) -> Vec<Competitor> {
         Competitor {
             name: (*name).to_owned(),
             start: Start::Program(tools.queue.clone(), arguments),
+            env: Vec::new(),
             // After a power cut a spare file may be half of each version, so the program refuses `data`.
             durabilities: all.iter().copied().filter(|d| !name.contains("spare") || *d != Durability::Data).collect(),
             store: Store::Json,
@@ -91,16 +92,13 @@ pub fn catalogue(tools: &Tools) -> Vec<Competitor> {
     let peers = PEERS.iter().map(|(name, durabilities, one_lock, portable)| {
         let script = |file: &str| tools.peers.join(file).to_string_lossy().into_owned();
         let start = match *name {
-            "proper-lockfile" => {
-                let mut arguments = vec![script("proper_lockfile.cjs")];
-                arguments.extend(tools.node_modules.as_ref().map(|folder| folder.to_string_lossy().into_owned()));
-                Start::Program(tools.node.clone(), arguments)
-            }
+            "proper-lockfile" => Start::Program(tools.node.clone(), vec![script("proper_lockfile.cjs")]),
             _ => Start::Program(tools.python.clone(), vec![script("peers.py"), (*name).to_owned()]),
         };
         Competitor {
             name: (*name).to_owned(),
             start,
+            env: tools.node_modules.iter().map(|folder| ("NODE_PATH".to_owned(), folder.clone().into())).collect(),
             durabilities: durabilities.to_vec(),
             store: if name.starts_with("sqlite") { Store::Ask } else { Store::Json },
             sharded: false,

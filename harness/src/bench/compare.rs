@@ -21,7 +21,7 @@ use super::{
 pub struct Rules {
     /// The probability of a false alarm of the whole comparison.
     pub level: f64,
-    /// A slowdown up to this is none (0.03: three in a hundred).
+    /// A slowdown up to this is none (0.02: two in a hundred).
     pub tolerance: f64,
     /// A slowdown of this has to be excluded, or it is unsure.
     pub slowdown: f64,
@@ -29,7 +29,7 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { level: 0.05, tolerance: 0.03, slowdown: 0.10 }
+        Rules { level: 0.05, tolerance: 0.02, slowdown: 0.10 }
     }
 }
 
@@ -64,6 +64,8 @@ pub struct Row {
     pub low: Option<f64>,
     /// Its upper end.
     pub high: Option<f64>,
+    /// How many repetitions on each side would tell, about, if it is unsure.
+    pub wanted: Option<u64>,
 }
 
 /// A comparison.
@@ -109,7 +111,8 @@ pub fn compare(old: &Results, new: &Results, rules: Rules) -> Result<Comparison,
     if pairs.is_empty() {
         return Err(CompareError::NothingInCommon);
     }
-    let each = rules.level / pairs.len() as f64;
+    // Half of it is kept for what no repetition of one benchmark shows: how one day differs from another.
+    let each = rules.level / 2.0 / pairs.len() as f64;
     let rows = pairs.iter().map(|(old, new)| row(old, new, each, rules)).collect();
     let mut warnings = Vec::new();
     let facts = |results: &Results| {
@@ -160,7 +163,16 @@ fn row(old: &Run, new: &Run, each: f64, rules: Rules) -> Row {
         ratio: between.map(|between| between.ratio),
         low: between.map(|between| between.low),
         high: between.map(|between| between.high),
+        wanted: between.filter(|_| judgement == Judgement::Unsure).map(|between| wanted(between, new, rules)),
     }
+}
+
+/// An interval narrows with the root of the repetitions; a third of the slowdown to each side is narrow enough.
+fn wanted(between: Interval, new: &Run, rules: Rules) -> u64 {
+    let half = (between.high / between.low).ln() / 2.0;
+    let goal = -(1.0 - rules.slowdown).ln() / 2.5;
+    let repetitions = new.by_floor.len() as f64 * (half / goal).powi(2);
+    repetitions.ceil().clamp(3.0, 1e6) as u64
 }
 
 fn load(run: &Run) -> String {

@@ -62,6 +62,8 @@ pub struct Competitor {
     pub name: String,
     /// How its processes are started.
     pub start: Start,
+    /// What their environment has besides the caller's.
+    pub env: Vec<(String, OsString)>,
     /// What it can be asked to survive.
     pub durabilities: Vec<Durability>,
     /// How it is found out what is in its queue.
@@ -103,7 +105,7 @@ impl Competitor {
                 command
             }
         };
-        command.env("NOCLOBBER_BENCH_DIR", dir);
+        command.env("NOCLOBBER_BENCH_DIR", dir).envs(self.env.iter().cloned());
         command
     }
 
@@ -112,6 +114,7 @@ impl Competitor {
         Competitor {
             name: name.to_owned(),
             start: Start::Shell(line.to_owned()),
+            env: Vec::new(),
             durabilities,
             store: Store::Ask,
             sharded: false,

@@ -326,8 +326,8 @@ fn suite(args: &BenchArgs, scratch: &Path) -> Result<Suite, String> {
         return Err("--measure: a time from 10ms to 1h is wanted".to_owned());
     }
     let warm_up = args.warm_up.unwrap_or((measured / 5).clamp(Duration::from_millis(30), Duration::from_millis(300)));
-    if !(args.slowdown > 3.0 && args.slowdown < 100.0) {
-        return Err("--slowdown: per cent between 3, which are always tolerated, and 100 are wanted".to_owned());
+    if !(args.slowdown > 2.0 && args.slowdown < 100.0) {
+        return Err("--slowdown: per cent between 2, which are always tolerated, and 100 are wanted".to_owned());
     }
     Ok(Suite {
         competitors,

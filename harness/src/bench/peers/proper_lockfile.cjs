@@ -1,6 +1,4 @@
 // proper-lockfile and write-file-atomic, measured by `noclobber bench`, whose line protocol this speaks.
-//
-//     proper_lockfile.cjs [NODE_MODULES]
 'use strict';
 const fs = require('fs');
 const path = require('path');
@@ -11,11 +9,10 @@ const now = () => process.hrtime.bigint();
 const say = (text) => fs.writeSync(1, text + '\n');
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
+// From the caller's folder upwards, or where NODE_PATH says.
 const load = (name) => {
-  const places = [process.argv[2] && path.join(path.resolve(process.argv[2]), 'x.js'), path.join(process.cwd(), 'x.js')];
-  for (const place of places.filter(Boolean)) {
-    try { return createRequire(place)(name); } catch (error) { if (error.code !== 'MODULE_NOT_FOUND') throw error; }
-    try { return require(path.join(path.dirname(place), name)); } catch (error) { if (error.code !== 'MODULE_NOT_FOUND') throw error; }
+  for (const from of [createRequire(path.join(process.cwd(), 'x.js')), require]) {
+    try { return from(name); } catch (error) { if (error.code !== 'MODULE_NOT_FOUND') throw error; }
   }
   throw new Error(`no Node package ${name} (npm install ${name}, or --node-modules)`);
 };

@@ -158,6 +158,11 @@ pub fn comparison_table(comparison: &Comparison, colour: bool) -> String {
             line(&row.load)
         ));
     }
+    if let Some(wanted) = comparison.rows.iter().filter_map(|row| row.wanted).max() {
+        out.push_str(&paragraph(&format!(
+            "Unsure: the repetitions differ too much. About {wanted} of them on both sides (--repetitions), or a quieter machine, would tell."
+        )));
+    }
     out.push_str(&paragraph(&format!(
         "If nothing has changed, a comparison like this raises a false alarm at most {} times in a hundred.",
         figure(comparison.level * 100.0)
