@@ -107,7 +107,7 @@ fn results(runs: Vec<Run>) -> Results {
             dirs: Vec::new(),
             programs: Vec::new(),
         },
-        settings: Conditions { repetitions: 1, measured_ms: 1, warm_up_ms: 1, seconds: 1.0 },
+        settings: Conditions { repetitions: 1, planned: 1, measured_ms: 1, warm_up_ms: 1, seconds: 1.0 },
         floor: Vec::new(),
         noise: Noise::default(),
         runs,

@@ -43,7 +43,10 @@ impl Bench {
     }
 
     fn of(&self, strategy: &str) -> &Value {
-        self.runs().iter().find(|run| run["strategy"] == strategy).unwrap_or_else(|| panic!("{strategy}: {}", self.results))
+        self.runs()
+            .iter()
+            .find(|run| run["strategy"] == strategy)
+            .unwrap_or_else(|| panic!("{strategy}: {}", self.results))
     }
 }
 
@@ -87,8 +90,18 @@ fn what_it_prints_has_the_keys_of_the_contract_and_naive_is_seen_losing() {
     let csv = dir.path().join("out.csv");
     let bench = Bench::run(
         dir.path(),
-        &["--strategy", "naive,flock,sharded,writer", "--processes", "4,1", "--kept", "20", "--durability", "none", "--csv",
-          csv.to_str().unwrap()],
+        &[
+            "--strategy",
+            "naive,flock,sharded,writer",
+            "--processes",
+            "4,1",
+            "--kept",
+            "20",
+            "--durability",
+            "none",
+            "--csv",
+            csv.to_str().unwrap(),
+        ],
     );
     assert_eq!(bench.exit(), Some(0), "{}", bench.results);
     let results = &bench.results;
@@ -152,7 +165,14 @@ fn the_peers_take_part_and_one_that_cannot_is_named() {
     assert_eq!(bench.results["missing"], serde_json::json!([]), "run scenarios/setup");
     let mut seen: Vec<&str> = bench.runs().iter().map(|run| run["strategy"].as_str().unwrap()).collect();
     seen.dedup();
-    for name in ["python-flock", "python-filelock", "python-portalocker", "proper-lockfile", "sqlite-wal-normal", "sqlite-wal-full"] {
+    for name in [
+        "python-flock",
+        "python-filelock",
+        "python-portalocker",
+        "proper-lockfile",
+        "sqlite-wal-normal",
+        "sqlite-wal-full",
+    ] {
         assert!(seen.contains(&name), "{name}: {seen:?}");
     }
     for run in bench.runs() {
@@ -198,7 +218,8 @@ fn against_an_earlier_one() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("saved.json");
     let saved = file.to_str().unwrap();
-    let load = ["--strategy", "flock", "--processes", "2", "--kept", "10", "--durability", "none", "--repetitions", "3"];
+    let load =
+        ["--strategy", "flock", "--processes", "2", "--kept", "10", "--durability", "none", "--repetitions", "3"];
     Bench::run(dir.path(), &[&load[..], &["--save", saved]].concat());
     let mut results: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
 
@@ -262,7 +283,8 @@ fn without_the_queue_program_it_says_how_to_get_it() {
     let alone = tempfile::tempdir_in(noclobber.parent().unwrap()).unwrap();
     let copy = alone.path().join("noclobber");
     fs::hard_link(&noclobber, &copy).unwrap();
-    let output = Command::new(&copy).args(["bench", "--strategy", "flock"]).env("PATH", "/usr/bin:/bin").output().unwrap();
+    let output =
+        Command::new(&copy).args(["bench", "--strategy", "flock"]).env("PATH", "/usr/bin:/bin").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("--queue") && stderr.contains("cargo build"), "{stderr}");
@@ -275,8 +297,10 @@ fn a_worker_that_hangs_or_talks_nonsense_is_named_and_nothing_is_claimed_of_it()
         ("speaks=echo hello", "said `hello`"),
         ("ends=exit 7", "ended before"),
         ("dies=echo out of luck >&2; exit 1", "out of luck"),
-        ("lies=read x; case $x in *'\"role\":\"worker\"'*) echo ready; read y; echo push ok 5 0 3 a;; *'\"role\":\"serve\"'*) echo none;; *) echo done;; esac",
-         "ends before it begins"),
+        (
+            "lies=read x; case $x in *'\"role\":\"worker\"'*) echo ready; read y; echo push ok 5 0 3 a;; *'\"role\":\"serve\"'*) echo none;; *) echo done;; esac",
+            "ends before it begins",
+        ),
     ];
     let mut arguments = vec!["--processes", "1"];
     cases.iter().for_each(|(with, _)| arguments.extend(["--with", with]));

@@ -90,11 +90,15 @@ fn of_group(group: &[&Run], needs: &[Need], name_dir: bool) -> String {
     text.push('.');
     if !needs.contains(&Need::Fair) && first.processes > 1 && best.fairness_100ms < FAIR {
         let fair = fit.iter().find(|run| run.fairness_100ms >= FAIR);
-        text.push_str(&format!(
-            " Within a tenth of a second its busiest worker did more than {:.0} times what its idlest did{}.",
-            (1.0 / best.fairness_100ms.max(0.001)).floor(),
-            fair.map_or(String::new(), |run| format!("; `{}` is fair ({:.0} a second)", run.strategy, run.ops_per_s))
-        ));
+        let gap = match best.fairness_100ms {
+            none if none < 0.01 => "one of its workers often does nothing for a tenth of a second".to_owned(),
+            some => {
+                format!("within a tenth of a second its idlest worker often does {some:.2} of what its busiest does")
+            }
+        };
+        let fair =
+            fair.map_or(String::new(), |run| format!("; `{}` is fair ({:.0} a second)", run.strategy, run.ops_per_s));
+        text.push_str(&format!(" But {gap}{fair}."));
     }
     text
 }

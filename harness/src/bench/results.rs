@@ -34,6 +34,8 @@ pub struct Results {
 pub struct Conditions {
     /// How often each was measured, in turns with all others.
     pub repetitions: usize,
+    /// How often it was to be measured, had there been time.
+    pub planned: usize,
     /// Milliseconds of each slice that count.
     pub measured_ms: u64,
     /// Milliseconds before that which do not.

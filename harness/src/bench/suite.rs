@@ -42,6 +42,9 @@ pub struct Suite {
     pub repetitions: usize,
     /// How long each time.
     pub timing: Timing,
+    /// No repetition begins that would end after this, if there were two already. A busy machine takes its time to start
+    /// processes.
+    pub budget: Option<Duration>,
     /// What the user needs.
     pub needs: Vec<Need>,
     /// The programs that take part.
@@ -151,12 +154,18 @@ impl Suite {
             }
             let so_far = self.results(&machine, &floors, &tallies, &missing, begun, interrupt);
             progress.repetition(&so_far);
-            if interrupt.load(Ordering::Relaxed) {
+            if interrupt.load(Ordering::Relaxed) || self.is_over(begun.elapsed(), repetition + 1) {
                 break;
             }
         }
         progress.end();
         Ok(self.results(&machine, &floors, &tallies, &missing, begun, interrupt))
+    }
+
+    /// Whether another repetition would take too long.
+    fn is_over(&self, elapsed: Duration, done: usize) -> bool {
+        let each = elapsed / u32::try_from(done).unwrap_or(u32::MAX);
+        done >= 2 && self.budget.is_some_and(|budget| elapsed + each > budget)
     }
 
     /// Which competitors cannot run here at all; they are named in the results.
@@ -238,7 +247,8 @@ impl Suite {
             schema: 1,
             machine: machine.clone(),
             settings: Conditions {
-                repetitions: self.repetitions,
+                repetitions: tallies.iter().map(|tally| tally.samples.len()).max().unwrap_or(0),
+                planned: self.repetitions,
                 measured_ms: millis(self.timing.measured),
                 warm_up_ms: millis(self.timing.warm_up),
                 seconds: begun.elapsed().as_secs_f64(),

@@ -25,6 +25,9 @@ use crate::{
 /// About how long all slices of a quick benchmark together are to take.
 const QUICK: Duration = Duration::from_secs(22);
 
+/// When a quick benchmark begins no repetition any more.
+const QUICK_END: Duration = Duration::from_secs(40);
+
 /// The same of one without `--quick` and `--full`.
 const USUAL: Duration = Duration::from_secs(150);
 
@@ -335,6 +338,8 @@ fn suite(args: &BenchArgs, scratch: &Path) -> Result<Suite, String> {
         dirs,
         repetitions,
         timing: Timing { warm_up, measured },
+        // What is to be compared, or was asked for, is measured as often as was said.
+        budget: (args.quick && !guard && args.repetitions.is_none()).then_some(QUICK_END),
         needs: args.need.clone(),
         tools,
     })

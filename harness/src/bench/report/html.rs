@@ -10,7 +10,7 @@ use super::{
     },
     groups, load,
     plot::{Scale, Series, escape, lines},
-    spread, wrong,
+    repeated, spread, wrong,
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -33,14 +33,14 @@ pub fn page(results: &Results, comparison: Option<&Comparison>) -> String {
         .collect();
     let _ = write!(
         out,
-        "<header><h1>What lock strategies cost here</h1><p class=\"faint\">{}, {} &#215; {}, load {:.1}. {}. {}. {} repetitions in turns, {} ms each{}.</p></header>",
+        "<header><h1>What lock strategies cost here</h1><p class=\"faint\">{}, {} &#215; {}, load {:.1}. {}. {}. {}, {} ms each{}.</p></header>",
         escape(&machine.kernel),
         machine.cpus,
         escape(&machine.cpu),
         machine.load,
         escape(&places.join("; ")),
         escape(&machine.programs.join(", ")),
-        results.settings.repetitions,
+        repeated(&results.settings),
         results.settings.measured_ms,
         if results.ended_by == "done" { "" } else { "; <b class=\"bad\">interrupted</b>, so not all of them" }
     );

@@ -11,7 +11,10 @@ pub use self::{
     table::{comparison_table, table},
 };
 
-use super::results::Run;
+use super::{
+    results::{Conditions, Run},
+    stats::median,
+};
 
 /// Runs that are compared with each other, in the order in which they were measured.
 fn groups(runs: &[Run]) -> Vec<Vec<&Run>> {
@@ -38,13 +41,19 @@ fn load(run: &Run) -> String {
     )
 }
 
-/// How far the repetitions lie apart: half of the range, in per cent of the median.
+/// Half of the repetitions lie within this of the median, in per cent of it.
 fn spread(run: &Run) -> Option<f64> {
-    let (min, max) = run
-        .repetitions
-        .iter()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), &value| (min.min(value), max.max(value)));
-    (run.repetitions.len() > 1 && run.ops_per_s > 0.0).then(|| (max - min) / 2.0 / run.ops_per_s * 100.0)
+    let distances: Vec<f64> = run.repetitions.iter().map(|value| (value - run.ops_per_s).abs()).collect();
+    let half = median(&distances).filter(|_| run.repetitions.len() > 1 && run.ops_per_s > 0.0)?;
+    Some(half / run.ops_per_s * 100.0)
+}
+
+/// How often it was measured.
+fn repeated(settings: &Conditions) -> String {
+    match settings.repetitions == settings.planned {
+        true => format!("{} repetitions in turns", settings.repetitions),
+        false => format!("{} repetitions in turns (for more there was no time)", settings.repetitions),
+    }
 }
 
 /// What was wrong with a run, in a few words; nothing: nothing.

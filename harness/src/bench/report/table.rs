@@ -5,7 +5,7 @@ use super::{
         compare::{Comparison, Judgement},
         results::{Results, Run},
     },
-    groups, load, spread, wrong,
+    groups, load, repeated, spread, wrong,
 };
 use crate::report::{
     paint::{Paint, Tone},
@@ -36,9 +36,9 @@ pub fn table(results: &Results, colour: bool) -> String {
         out.push_str(&format!("{}\n", line(&text)));
     }
     out.push_str(&format!(
-        "{}\n{} repetitions in turns, {} ms each after {} ms, {:.0} s in all{}\n",
+        "{}\n{}, {} ms each after {} ms, {:.0} s in all{}\n",
         line(&machine.programs.join(", ")),
-        results.settings.repetitions,
+        repeated(&results.settings),
         results.settings.measured_ms,
         results.settings.warm_up_ms,
         results.settings.seconds,
