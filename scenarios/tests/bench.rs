@@ -13,7 +13,7 @@ use scenarios::{command, folder, programs};
 use serde_json::Value;
 
 /// A short benchmark in a folder of its own.
-const SHORT: [&str; 7] = ["bench", "--format", "json", "--measure", "150ms", "--warm-up", "20ms"];
+const SHORT: [&str; 5] = ["bench", "--format", "json", "--warm-up", "20ms"];
 
 struct Bench {
     output: Output,
@@ -24,8 +24,10 @@ impl Bench {
     fn run(dir: &Path, arguments: &[&str]) -> Bench {
         let mut command = command(dir);
         command.args(SHORT);
-        if !arguments.contains(&"--repetitions") {
-            command.args(["--repetitions", "2"]);
+        for (option, usual) in [("--repetitions", "2"), ("--measure", "200ms")] {
+            if !arguments.contains(&option) {
+                command.args([option, usual]);
+            }
         }
         let output = command.args(arguments).output().expect("noclobber starts");
         let results = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| {
@@ -59,6 +61,8 @@ fn script(dir: &Path, name: &str, text: &str) -> String {
 
 /// A queue in memory of one process (so: with one worker), by the simple line protocol, with a fault for each N tasks.
 /// What it holds it writes into a file at the end of each operation, for the process that lists it.
+///
+/// Pushes have odd numbers, claims even ones.
 const MEMORY: &str = r#"#!/usr/bin/env python3
 import os, sys
 path, n = os.environ["NOCLOBBER_BENCH_DIR"] + "/queue", 0
@@ -70,12 +74,12 @@ for line in sys.stdin:
     said = "ok"
     if op == "push":
         n += 1
-        if not (FAULT == "loses" and n % 10 == 0):
+        if not (FAULT == "loses" and n % 11 == 0):
             queue.append(words[0])
     elif op == "claim":
         n += 1
         said = "ok " + queue[0] if queue else "none"
-        if queue and not (FAULT == "repeats" and n % 11 == 0):
+        if queue and not (FAULT == "repeats" and n % 10 == 0):
             queue.pop(0)
     elif op == "list":
         said = "\n".join(queue + ["end"])
@@ -159,7 +163,7 @@ fn a_command_that_loses_or_repeats_is_found_out() {
 #[test]
 fn the_peers_take_part_and_one_that_cannot_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let common = ["--strategy", "peers", "--processes", "2", "--kept", "10", "--repetitions", "1"];
+    let common = ["--strategy", "peers", "--processes", "2", "--kept", "10", "--repetitions", "1", "--measure", "2s"];
     let here = ["--python", "/usr/bin/python3", "--node-modules", "/usr/share/nodejs"];
     let bench = Bench::run(dir.path(), &[&common[..], &here].concat());
     assert_eq!(bench.results["missing"], serde_json::json!([]), "run scenarios/setup");
@@ -201,7 +205,8 @@ fn real_servers_and_a_shell_script_take_part() {
         python("redis@full", "redis_lists.py"),
         format!("script@full={}", bindings.join("flock.sh").display()),
     ];
-    let mut arguments = vec!["--processes", "3", "--kept", "10", "--durability", "full", "--repetitions", "1"];
+    let mut arguments =
+        vec!["--processes", "3", "--kept", "10", "--durability", "full", "--repetitions", "1", "--measure", "2s"];
     with.iter().for_each(|command| arguments.extend(["--with", command.as_str()]));
     let bench = Bench::run(dir.path(), &arguments);
     for name in ["postgresql", "redis", "script"] {

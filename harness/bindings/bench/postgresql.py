@@ -81,6 +81,7 @@ class Queue:
         self.psql = subprocess.Popen(
             [program("psql"), "-X", "-q", "-A", "-t", "-h", sockets, "-U", "bench", "-d", "postgres"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
+        self.ask("SELECT 1;")
 
     def ask(self, sql):
         self.psql.stdin.write(f"{sql}\n\\echo {self.END}\n")

@@ -31,6 +31,7 @@ def take_part(start_server, connect):
         finally:
             stop()
         return
+    # Connected before it says that it is ready.
     queue = connect(hello["dir"])
     if role == "fill":
         queue.fill([(f"k-{n}", task(hello, f"k-{n}")) for n in range(hello["kept"])])

@@ -84,7 +84,8 @@ pub struct Sample {
     pub take: Times,
     /// Waiting in each single operation, where it is known.
     pub wait: Times,
-    /// From the end of one worker's operation to the moment when another one, which waited for it, has the lock.
+    /// From the end of one worker's operation to the moment when another one, which waited for it, has the lock; as far
+    /// as the end was noted before.
     pub hand_over: Times,
     /// Fewest operations of a worker by most.
     pub fairness: f64,
@@ -183,9 +184,9 @@ fn hand_overs(slice: &Slice, times: &mut Times) {
     for pair in turns.windows(2) {
         let [(_, before, earlier), (had, after, later)] = pair else { continue };
         let waited = later.waited.is_some_and(|waited| waited > WAITS_NS);
-        if before != after && waited && later.start < earlier.end {
-            // The earlier one may be late in noting its end.
-            times.record(had.saturating_sub(earlier.end));
+        // Who gives the lock up notes that a little later, and may lose its CPU in between: then it is not known.
+        if before != after && waited && later.start < earlier.end && *had >= earlier.end {
+            times.record(had - earlier.end);
         }
     }
 }
@@ -244,6 +245,9 @@ mod tests {
     fn a_hand_over_needs_somebody_who_waited() {
         let waits = Sample::of(&slice(&[&["push ok 0 0 50000 a"], &["push ok 10000 56000 80000 b"]], 0, 100_000), true);
         assert_eq!(waits.hand_over.max_us().map(f64::round), Some(16.0));
+        let noted_late =
+            Sample::of(&slice(&[&["push ok 0 0 70000 a"], &["push ok 10000 56000 80000 b"]], 0, 100_000), true);
+        assert_eq!(noted_late.hand_over.count(), 0);
         let comes_later = Sample::of(&slice(&[&["push ok 0 0 50 a"], &["push ok 60 5000 9000 b"]], 0, 100_000), true);
         assert_eq!(comes_later.hand_over.count(), 0);
     }

@@ -319,8 +319,14 @@ impl Suite {
             portable: competitor.portable,
             floor_id,
             ratio_to_floor,
-            error: tally.error.clone(),
+            error: tally.error.clone().or_else(|| self.idle(samples)),
         }
+    }
+
+    /// What is said of somebody who did nothing in time.
+    fn idle(&self, samples: &[Sample]) -> Option<String> {
+        let idle = !samples.is_empty() && samples.iter().all(|sample| sample.ops == 0);
+        idle.then(|| format!("no operation ended within {:?}: --measure longer", self.timing.measured))
     }
 }
 

@@ -23,7 +23,7 @@ pub fn page(results: &Results, comparison: Option<&Comparison>) -> String {
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\
-         <link rel=\"icon\" href=\"data:,\"><title>noclobber bench</title><style>{STYLE}</style></head><body>"
+         <title>noclobber bench</title><style>{STYLE}</style></head><body>"
     );
     let machine = &results.machine;
     let places: Vec<String> = machine
