@@ -65,7 +65,7 @@ pub fn write_peers(folder: &Path) -> std::io::Result<()> {
 
 /// All that is known.
 pub fn catalogue(tools: &Tools) -> Vec<Competitor> {
-    let all = vec![Durability::None, Durability::Data, Durability::Full];
+    let all = [Durability::None, Durability::Data, Durability::Full];
     let strategies = STRATEGIES.iter().map(|(name, options, [sharded, one_lock, portable, loses])| {
         let mut arguments: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         let file = if *sharded { "{dir}/queues" } else { "{dir}/queue.json" };
