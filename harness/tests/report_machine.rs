@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path, process::Command};
 
 use common::{cannot_tell, clean, deadlock, hostile, incident};
 use noclobber::{
@@ -44,7 +44,8 @@ fn json_keys() {
             "anomalies",
             "trace_hash",
             "replay",
-            "warnings"
+            "warnings",
+            "decisions"
         ]
     );
     assert_eq!(value["schema"], 1);
@@ -162,6 +163,53 @@ fn junit_is_valid_and_complete() {
     }
     assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
+    assert!(text.contains("replay: noclobber replay .noclobber/incident-naive.replay.json\n"), "{text}");
+}
+
+/// What `xmllint` says of a file against the schema; nothing when it fits.
+fn refused(file: &Path) -> Option<String> {
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/junit.xsd");
+    let output = Command::new("xmllint").args(["--noout", "--nonet", "--schema"]).arg(schema).arg(file).output();
+    let output = output.expect("xmllint (scenarios/setup installs it)");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    // 3 and 4: the file does not fit; anything else is trouble of another kind.
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3 | 4)), "{said}");
+    (!output.status.success()).then_some(said)
+}
+
+#[test]
+fn junit_is_what_readers_with_a_schema_take() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("junit.xml");
+    let write = |reports: &[Report]| {
+        let mut junit = Junit::new(&file);
+        reports.iter().for_each(|report| junit.report(report).unwrap());
+        junit.finish().unwrap();
+        std::fs::read_to_string(&file).unwrap()
+    };
+    write(&[]);
+    assert_eq!(refused(&file), None, "no scenario at all");
+    let mut odd = hostile();
+    // Characters that XML cannot have, and the ends of its blocks.
+    odd.scenario = "\u{fffe}\u{ffff}\u{0}\u{1b}]]><!-- &amp; \u{85}\u{2028}".into();
+    odd.explored.seconds = f64::NAN;
+    let mut slow = clean();
+    slow.explored.seconds = 12_345.678_9;
+    let text = write(&[clean(), incident(Some(Expect::Clean)), cannot_tell(), hostile(), deadlock(), odd, slow]);
+    assert_eq!(refused(&file), None, "{text}");
+    for (was, is) in [
+        ("<testcase name=\"incident-flock\"", "<testcase"),
+        ("skipped=\"0\"", "skipped=\"0\" disabled=\"0\""),
+        (" skipped=\"0\"", ""),
+        ("<system-out>", "<properties><property name=\"a\" value=\"b\"/></properties><system-out>"),
+        ("type=\"lost-update\" ", ""),
+        ("time=\"12345.679\"", "time=\"12345.6789\""),
+        ("</testsuites>", ""),
+    ] {
+        assert!(text.contains(was), "{was}");
+        std::fs::write(&file, text.replacen(was, is, 1)).unwrap();
+        assert!(refused(&file).is_some(), "{was} -> {is}");
+    }
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! `noclobber incident`.
 
-use std::{
-    io::{IsTerminal, Write},
-    path::Path,
-};
+use std::io::{IsTerminal, Write};
 
 use anyhow::Context;
 
 use super::{CopiesArg, ExitCode, Format, IncidentArgs, Output, wants_colour};
 use crate::{
     evidence::incident::{CopiesMade, Request, investigate, scenario},
+    publish::publish,
     report::{incident_json, incident_text},
     scenario::printable,
 };
@@ -48,7 +46,7 @@ pub fn perform_incident(args: &IncidentArgs, output: &Output) -> anyhow::Result<
     if let Some(path) = &args.output {
         match scenario(&found) {
             Ok((text, notes)) => {
-                if let Err(e) = write_whole(path, &text) {
+                if let Err(e) = publish(path, text.as_bytes()) {
                     eprintln!("noclobber: `{}` cannot be written: {e}", printable(&path.to_string_lossy()));
                     return Ok(ExitCode::Usage);
                 }
@@ -78,16 +76,4 @@ pub fn perform_incident(args: &IncidentArgs, output: &Output) -> anyhow::Result<
         incident if incident.is_nothing() => ExitCode::AsExpected,
         _ => ExitCode::CannotTell,
     })
-}
-
-/// Writes a file as one step: nobody ever reads half of it.
-fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
-    let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temp = tempfile::NamedTempFile::new_in(dir)?;
-    temp.write_all(text.as_bytes())?;
-    // A temporary file is private; a scenario is shared like any other file.
-    #[cfg(unix)]
-    std::fs::set_permissions(temp.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
-    temp.persist(path)?;
-    Ok(())
 }

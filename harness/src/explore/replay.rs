@@ -8,7 +8,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::shrink::context_switches;
-use crate::world::{ActorId, Choice, Injection, Op, Plan, Policy, Run, Step, TimeModel, Variant, Weakening};
+use crate::{
+    publish::publish,
+    world::{ActorId, Choice, Injection, Op, Plan, Policy, Run, Step, TimeModel, Variant, Weakening},
+};
 
 /// The schema number of the files written now.
 const SCHEMA: u32 = 1;
@@ -175,11 +178,7 @@ impl Replay {
         let io = |source| ReplayError::Io { path: path.to_owned(), source };
         let mut text = serde_json::to_string_pretty(self).map_err(|e| io(e.into()))?;
         text.push('\n');
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
-        io::Write::write_all(&mut file, text.as_bytes()).map_err(io)?;
-        file.persist(path).map_err(|e| io(e.error))?;
-        Ok(())
+        publish(path, text.as_bytes()).map_err(io)
     }
 }
 

@@ -1,20 +1,21 @@
 //! For CI servers: a JUnit file, a case per scenario.
+//!
+//! There is no standard of this format. What is written is what both the schema of Jenkins' xUnit plugin (`junit-10`) and
+//! that of Maven's Surefire (3.0, from `testsuite` on) allow: no properties of a case, no further attributes. The verdict,
+//! the replay command and the trace hash stand in a case's output instead.
 
-use std::{
-    io::{self, Write},
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{io, path::PathBuf};
 
-use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
+use quick_xml::{Writer, events::BytesText};
 
 use super::{HumanOptions, Report, Reporter, Verdict, human, text::line};
+use crate::publish::publish;
 
 /// Writes a JUnit file. It is written anew, as one step, after each scenario, so that a crash loses nothing.
 #[derive(Debug)]
 pub struct Junit {
     file: PathBuf,
-    cases: Vec<(TestCase, Duration)>,
+    cases: Vec<Case>,
 }
 
 impl Junit {
@@ -24,28 +25,29 @@ impl Junit {
     }
 
     fn write(&self) -> io::Result<()> {
-        let mut suite = TestSuite::new("noclobber");
-        suite.set_time(self.cases.iter().map(|(_, time)| *time).sum());
-        suite.add_test_cases(self.cases.iter().map(|(case, _)| case.clone()));
-        let mut report = quick_junit::Report::new("noclobber");
-        report.add_test_suite(suite);
-        let text = report.to_string().map_err(io::Error::other)?;
-        let dir = self.file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut temp = tempfile::NamedTempFile::new_in(dir)?;
-        temp.write_all(text.as_bytes())?;
-        // A temporary file is private; what reads this one is another user perhaps.
-        #[cfg(unix)]
-        std::fs::set_permissions(temp.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
-        temp.persist(&self.file)?;
-        Ok(())
+        let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
+        let count = |ended| self.cases.iter().filter(|case| case.ended == ended).count().to_string();
+        let (tests, failures, errors) = (self.cases.len().to_string(), count(Ended::Failure), count(Ended::Error));
+        let time = seconds(self.cases.iter().map(|case| case.seconds).sum());
+        let sums = || {
+            let sums = [("tests", &tests), ("failures", &failures), ("errors", &errors), ("time", &time)];
+            [("name", "noclobber")].into_iter().chain(sums.into_iter().map(|(name, value)| (name, value.as_str())))
+        };
+        xml.create_element("testsuites").with_attributes(sums()).write_inner_content(|xml| {
+            let suite = xml.create_element("testsuite").with_attributes(sums()).with_attribute(("skipped", "0"));
+            suite.write_inner_content(|xml| self.cases.iter().try_for_each(|case| case.write(xml)))?;
+            Ok(())
+        })?;
+        let mut text = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_vec();
+        text.append(&mut xml.into_inner());
+        text.push(b'\n');
+        publish(&self.file, &text)
     }
 }
 
 impl Reporter for Junit {
     fn report(&mut self, report: &Report) -> io::Result<()> {
-        let seconds = report.explored.seconds;
-        let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        self.cases.push((case(report, time), time));
+        self.cases.push(Case::of(report));
         self.write()
     }
 
@@ -54,36 +56,87 @@ impl Reporter for Junit {
     }
 }
 
-fn case(report: &Report, time: Duration) -> TestCase {
-    let text = human::render(report, HumanOptions { width: 100, ..HumanOptions::default() });
-    let mut status = match report.verdict {
-        _ if report.as_expected => TestCaseStatus::success(),
-        Verdict::CannotTell => TestCaseStatus::non_success(NonSuccessKind::Error),
-        _ => TestCaseStatus::non_success(NonSuccessKind::Failure),
-    };
-    if !report.as_expected {
-        status.set_type(report.verdict.name());
-        status.set_message(headline(report));
-        status.set_description(text.clone());
-    }
-    let mut case = TestCase::new(line(&report.scenario), status);
-    let class = report.file.as_ref().map_or_else(|| "explore".into(), |file| line(&file.to_string_lossy()));
-    case.set_classname(class).set_time(time);
-    if report.as_expected {
-        case.set_system_out(text);
-    }
-    let replay = report.replay.as_ref().map(|file| format!("noclobber replay {}", line(&shell_words::quote(file))));
-    let properties = [
-        ("verdict", Some(report.verdict.name().to_owned())),
-        ("replay", replay),
-        ("trace_hash", report.trace_hash.clone()),
-    ];
-    for (name, value) in properties {
-        if let Some(value) = value {
-            case.add_property(Property::new(name, line(&value)));
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Well,
+    Failure,
+    Error,
+}
+
+#[derive(Debug)]
+struct Case {
+    name: String,
+    class: String,
+    seconds: f64,
+    ended: Ended,
+    verdict: &'static str,
+    message: String,
+    /// What to know at a glance.
+    facts: String,
+    /// The report for people.
+    text: String,
+}
+
+impl Case {
+    fn of(report: &Report) -> Case {
+        let replay = report.replay.as_ref().map(|file| format!("noclobber replay {}", shell_words::quote(file)));
+        let facts = [
+            ("verdict", Some(report.verdict.name().to_owned())),
+            ("replay", replay),
+            ("trace hash", report.trace_hash.clone()),
+        ];
+        let fact = |(name, value): (&str, Option<String>)| value.map(|value| format!("{name}: {}\n", line(&value)));
+        Case {
+            name: plain(&line(&report.scenario)),
+            class: plain(&report.file.as_ref().map_or_else(|| "explore".into(), |f| line(&f.to_string_lossy()))),
+            seconds: report.explored.seconds,
+            ended: match report.verdict {
+                _ if report.as_expected => Ended::Well,
+                Verdict::CannotTell => Ended::Error,
+                _ => Ended::Failure,
+            },
+            verdict: report.verdict.name(),
+            message: plain(&headline(report)),
+            facts: plain(&facts.into_iter().filter_map(fact).collect::<String>()),
+            text: plain(&human::render(report, HumanOptions { width: 100, ..HumanOptions::default() })),
         }
     }
-    case
+
+    fn write(&self, xml: &mut Writer<Vec<u8>>) -> io::Result<()> {
+        let time = seconds(self.seconds);
+        let case = xml.create_element("testcase").with_attributes([
+            ("name", self.name.as_str()),
+            ("classname", self.class.as_str()),
+            ("time", time.as_str()),
+        ]);
+        case.write_inner_content(|xml| {
+            let element = match self.ended {
+                Ended::Well => None,
+                Ended::Failure => Some("failure"),
+                Ended::Error => Some("error"),
+            };
+            if let Some(element) = element {
+                let element = xml.create_element(element);
+                let element = element.with_attributes([("type", self.verdict), ("message", self.message.as_str())]);
+                element.write_text_content(BytesText::new(&self.text))?;
+            }
+            let report = if element.is_none() { &self.text } else { "" };
+            let output = format!("{report}{}{}", if report.is_empty() { "" } else { "\n" }, self.facts);
+            xml.create_element("system-out").write_text_content(BytesText::new(&output))?;
+            Ok(())
+        })?;
+        Ok(())
+    }
+}
+
+/// Seconds as every reader takes them.
+fn seconds(seconds: f64) -> String {
+    format!("{:.3}", if seconds.is_finite() { seconds.max(0.0) } else { 0.0 })
+}
+
+/// Without the two characters that are harmless on a terminal and that XML cannot have.
+fn plain(text: &str) -> String {
+    text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
 /// One sentence: what is not as expected.

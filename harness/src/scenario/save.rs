@@ -6,6 +6,7 @@ use super::{
     Command, Ends, Expect, IgnorePointer, Kind, Limits, Nth, Problem, Scenario, ScenarioError, Search, Serial, Worker,
     error::Place, format_duration, time_name,
 };
+use crate::publish::publish;
 
 /// Writes a scenario as TOML. Paths below its folder become relative, and `$SCENARIO_DIR/...` in argument lists. Only
 /// what differs from the defaults is written. A path that is not UTF-8 is an error.
@@ -66,14 +67,7 @@ pub fn save(scenario: &Scenario) -> Result<String, ScenarioError> {
 /// Saves a scenario beside the others, as one step: nobody ever reads half of it.
 pub fn save_to(scenario: &Scenario, file: &Path) -> io::Result<()> {
     let text = save(scenario).map_err(io::Error::other)?;
-    let dir = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temp = tempfile::NamedTempFile::new_in(dir)?;
-    io::Write::write_all(&mut temp, text.as_bytes())?;
-    // A temporary file is private; a scenario is committed and shared like any other file.
-    #[cfg(unix)]
-    std::fs::set_permissions(temp.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
-    temp.persist(file)?;
-    Ok(())
+    publish(file, text.as_bytes())
 }
 
 fn relative(scenario: &Scenario, path: &Path) -> Result<String, ScenarioError> {

@@ -7,13 +7,11 @@
 mod content;
 mod page;
 
-use std::{
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::{io, path::PathBuf};
 
 use self::{content::Budget, page::Scene};
 use super::{HumanOptions, Report, Reporter, human};
+use crate::publish::publish;
 
 /// Writes the page. It is written anew, as one step, after each scenario, so that a crash loses nothing.
 #[derive(Debug)]
@@ -32,14 +30,7 @@ impl Html {
 
     fn write(&self) -> io::Result<()> {
         let page = page::render(&self.scenes, &self.texts)?;
-        let dir = self.file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut temp = tempfile::NamedTempFile::new_in(dir)?;
-        temp.write_all(page.as_bytes())?;
-        // A temporary file is private; what reads this one is another user perhaps.
-        #[cfg(unix)]
-        std::fs::set_permissions(temp.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
-        temp.persist(&self.file)?;
-        Ok(())
+        publish(&self.file, page.as_bytes())
     }
 }
 
