@@ -1,5 +1,7 @@
 //! `noclobber audit`: routine inspection of audit lines.
 
+mod schema_support;
+
 use std::{
     fs,
     io::Write,
@@ -8,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use noclobber::schema::Schema;
 use queue_core::{Flock, Naive, Queue, Settings, Task, storage::Disk};
 use serde_json::{Value, json};
 
@@ -21,7 +24,9 @@ fn audit(files: &[&Path]) -> (i32, Value) {
     let (code, out, err) = noclobber(&["audit", "--format", "json"], files);
     assert_eq!(err, "");
     assert_eq!(out.lines().count(), 1, "{out}");
-    (code, serde_json::from_str(&out).unwrap())
+    let report = serde_json::from_str(&out).unwrap();
+    schema_support::assert_valid(Schema::Audit, &report);
+    (code, report)
 }
 
 /// A line as the format says, with a sum.

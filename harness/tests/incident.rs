@@ -1,11 +1,14 @@
 //! `noclobber incident`: from copies of a file to what happened.
 
+mod schema_support;
+
 use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
+use noclobber::schema::Schema;
 use queue_core::{Claim, Naive, Queue, Settings, Task, Work, storage::Disk};
 use serde_json::{Value, json};
 
@@ -46,7 +49,9 @@ impl Case {
     fn json(&self, args: &str) -> (i32, Value) {
         let (code, out, err) = self.run(&format!("{args} --format json"));
         assert_eq!((err.as_str(), out.lines().count()), ("", 1), "{out}");
-        (code, serde_json::from_str(&out).unwrap())
+        let report = serde_json::from_str(&out).unwrap();
+        schema_support::assert_valid(Schema::Incident, &report);
+        (code, report)
     }
 }
 

@@ -1,8 +1,11 @@
-//! What is saved is read back as it was.
+//! What is saved is read back as it was, and is as the schema of scenario files says.
+
+mod schema_support;
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::LazyLock,
     time::Duration,
 };
 
@@ -11,6 +14,7 @@ use noclobber::{
         Command, Conserve, Delay, Ends, Expect, Fault, IgnorePointer, Kind, Limits, Nth, OracleConfig, Pattern,
         Scenario, Search, SearchKind, Serial, Worker, load, parse, save, save_to,
     },
+    schema::Schema,
     world::TimeModel,
 };
 use proptest::{collection, option, prelude::*, sample};
@@ -200,7 +204,11 @@ proptest! {
 
     #[test]
     fn what_is_saved_is_read_back(scenario in scenario()) {
+        static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| schema_support::validator(Schema::Scenario));
         let text = save(&scenario).unwrap();
+        let errors: Vec<String> =
+            SCHEMA.iter_errors(&schema_support::toml_value(&text)).map(|e| e.to_string()).collect();
+        prop_assert!(errors.is_empty(), "{:?}\n{}", errors, text);
         let read = parse(&text, Path::new(FILE)).map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
         prop_assert_eq!(&read, &scenario, "{}", text);
         prop_assert_eq!(save(&read).unwrap(), text, "saving again changes nothing");

@@ -5,6 +5,8 @@
 
 mod programs;
 mod runner;
+mod schema;
 
 pub use programs::{Programs, programs};
 pub use runner::{Answer, answer, command, folder, run};
+pub use schema::{Format, checked};

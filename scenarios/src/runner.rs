@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::programs;
+use crate::{Format, checked, programs};
 
 /// What `noclobber run` answered.
 #[derive(Debug)]
@@ -24,12 +24,12 @@ impl Answer {
     /// What a finished `noclobber` said.
     ///
     /// # Panics
-    /// When what it printed is not JSON.
+    /// When what it printed is not JSON, or not as the schema says.
     pub fn from(output: &Output) -> Answer {
         let lines = String::from_utf8_lossy(&output.stdout);
         Answer {
             exit: output.status.code(),
-            reports: lines.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect(),
+            reports: lines.lines().map(|line| checked(Format::Report, line)).collect(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
     }

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
-use scenarios::{folder, programs};
+use scenarios::{Format, checked, folder, programs};
 use serde_json::Value;
 
 fn noclobber(here: &Path, arguments: &[&str]) -> Output {
@@ -16,8 +16,9 @@ fn noclobber(here: &Path, arguments: &[&str]) -> Output {
 }
 
 fn report(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)))
+    let line = String::from_utf8_lossy(&output.stdout);
+    assert!(!line.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    checked(Format::Report, &line)
 }
 
 /// Runs all parts of a scenario; their reports as files.

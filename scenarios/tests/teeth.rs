@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use scenarios::{folder, programs};
+use scenarios::{Format, checked, folder, programs};
 use serde_json::Value;
 
 /// `noclobber teeth --format json`: exit code, the objects, and what was said besides.
@@ -11,7 +11,7 @@ fn teeth(here: &Path, arguments: &[&str]) -> (Option<i32>, Vec<Value>, String) {
     command.args(["teeth", "--format", "json"]).args(arguments).current_dir(here).env("PATH", programs().path());
     let output = command.output().expect("noclobber starts");
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-    let objects = lines.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect();
+    let objects = lines.lines().map(|line| checked(Format::Teeth, line)).collect();
     (output.status.code(), objects, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 

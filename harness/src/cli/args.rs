@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 use super::Options;
-use crate::evidence::incident::{GitPath, LogFormat};
+use crate::{
+    evidence::incident::{GitPath, LogFormat},
+    schema::Schema,
+};
 
 /// Finds the order in which programs that share files lose somebody's update.
 #[derive(Clone, Debug, Parser)]
@@ -45,6 +48,8 @@ pub enum Command {
     Completions(Completions),
     /// Write man pages into a folder.
     Man(Man),
+    /// Print the JSON schema of scenario files or of a report.
+    Schema(SchemaArgs),
     /// What happened, from copies of a file; and a scenario of it.
     Incident(IncidentArgs),
     /// What lock strategies cost, and whether they lose anything.
@@ -183,6 +188,20 @@ pub struct Completions {
 pub struct Man {
     /// The folder; it has to be there.
     pub folder: PathBuf,
+}
+
+/// `noclobber schema`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "For completion in an editor (taplo, Even Better TOML): write the schema of scenario files beside \
+                        them, and name it in the first line of each:\n\n  \
+                        noclobber schema scenario > scenario.schema.json\n  \
+                        #:schema ./scenario.schema.json"
+)]
+pub struct SchemaArgs {
+    /// Of what.
+    #[arg(value_name = "FORMAT")]
+    pub of: Schema,
 }
 
 /// How results are shown, for every command.

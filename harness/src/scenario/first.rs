@@ -43,7 +43,7 @@ const MORE: &str = r#"
 /// # Errors
 /// A path that cannot be written as TOML.
 pub fn first(scenario: &Scenario) -> Result<String, ScenarioError> {
-    let mut out = String::from("# Run it: noclobber run FILE\n\n");
+    let mut out = String::from("# Run it: noclobber run FILE. Completion in an editor: noclobber schema --help\n\n");
     let mut said = Vec::new();
     for line in save(scenario)?.lines() {
         if let Some((key, remark)) = REMARKS.iter().find(|(key, _)| line.starts_with(key))
