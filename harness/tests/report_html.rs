@@ -81,7 +81,13 @@ fn the_page_as_written_runs_its_one_script_and_nothing_complains() {
     let page = page(&[incident(Some(Expect::Clean)), clean()]);
     let browsed = browse(&page, &[]);
     assert_eq!(browsed.complaints, [""; 0]);
-    for shown in ["2 scenarios, 1 not as expected", "incident-naive", "t2 is in no later version", "all 14 classes"] {
+    for shown in [
+        "2 scenarios, 1 not as expected",
+        "incident-naive",
+        "t2 is in no later version",
+        "all 14 classes",
+        "docs/src/catalogue/lost-update.md",
+    ] {
         assert!(browsed.document.contains(shown), "{shown}");
     }
     assert!(browsed.document.contains("<tr class=\"pivot now\" data-n=\"8\">"), "the deciding step is shown first");
@@ -106,7 +112,7 @@ fn slider_keys_and_buttons_move_through_the_steps() {
     let found = ask(
         &page(&[incident(None)]),
         "const state = () => [text('output')[0], text('.lanes tr.now')[0] || '', text('pre.content')[0] || '', text('ul.locks li').join()];
-         found.start = state();
+         found.start = state(); found.lost = text('del').join(''); found.against = text('.side p')[0];
          key('p'); found.pivot = state();
          key('Home'); found.home = state();
          key('ArrowRight'); found.right = state();
@@ -123,9 +129,10 @@ fn slider_keys_and_buttons_move_through_the_steps() {
     );
     let file = |version: &str| serde_json::json!(version);
     let first = r#"{"version":1,"tasks":[{"id":"t1","state":"queued"}]}"#;
-    let lost = r#"{"version":2,"tasks":[{"id":"t1","state":"done"}]}"#;
     assert_eq!(found["start"][0], "step 8 of 9");
-    assert_eq!(found["start"][2], file(lost));
+    assert!(found["start"][2].as_str().unwrap().starts_with(r#"{"version":2,"tasks":[{"id":"t1","state":"done"}"#));
+    assert_eq!(found["lost"], r#",{"id":"t2","state":"queued"}"#, "what B's version does not have of A's");
+    assert!(found["against"].as_str().unwrap().ends_with("against A's of step 6"), "{found}");
     assert_eq!(found["start"][3], "B holds b.lock since step 7");
     assert_eq!(found["pivot"][0], "step 4 of 9");
     assert_eq!(found["home"], serde_json::json!(["at the start", "", first, ""]));
@@ -176,6 +183,47 @@ fn nothing_is_wider_than_a_phone() {
                   node.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map((node) => node.outerHTML.slice(0, 200));";
     let found = ask(&page(&[incident(None), hostile(), clean()]), script, &["--window-size=400,800"]);
     assert_eq!(found["wide"], serde_json::json!([]));
+}
+
+#[test]
+fn a_hundred_scenarios_are_read_one_by_one() {
+    let reports: Vec<Report> = (0..100)
+        .map(|i| {
+            let report = if i % 20 == 7 { incident(Some(Expect::Clean)) } else { clean() };
+            Report { scenario: format!("guard-{i}"), ..report }
+        })
+        .collect();
+    let found = ask(
+        &page(&reports),
+        "const links = [...document.querySelectorAll('#index a')];
+         const visible = (at) => [...document.querySelectorAll(at)].filter((node) => node.getClientRects().length > 0);
+         found.sum = text('#sum')[0];
+         found.first = links.slice(0, 6).map((node) => node.textContent);
+         found.open = document.querySelectorAll('details[open]').length; found.players = document.querySelectorAll('.player').length;
+         found.body = document.getElementById('s3').querySelectorAll('dl').length;
+         links.find((node) => node.textContent.includes('guard-3')).click();
+         found.clicked = document.getElementById('s3').querySelectorAll('dl').length;
+         const filter = document.querySelector('input[type=search]');
+         const narrow = (value) => { filter.value = value; filter.dispatchEvent(new Event('input')); };
+         filter.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true }));
+         found.typed = text('output')[0];
+         narrow('LOST'); found.lost = visible('#index li').length; found.lostsections = visible('section').length;
+         narrow('guard-1'); found.named = visible('#index li').length;
+         document.querySelector('input[type=checkbox]').click(); found.only = visible('#index li').map((node) => node.textContent);
+         narrow(''); found.bad = visible('section').length;",
+        &["--window-size=400,800"],
+    );
+    assert_eq!(found["sum"], "100 scenarios, 5 not as expected");
+    let first: Vec<&str> = found["first"].as_array().unwrap().iter().filter_map(|text| text.as_str()).collect();
+    assert!(first[4].contains("guard-87") && first[4].contains("not as expected"), "{first:?}");
+    assert!(first[5].contains("guard-0") && !first[5].contains("not as expected"), "{first:?}");
+    assert_eq!((&found["open"], &found["players"]), (&5.into(), &5.into()), "only what has to be looked at is open");
+    assert_eq!((&found["body"], &found["clicked"]), (&0.into(), &1.into()), "the rest is made when it is asked for");
+    assert_eq!(found["typed"], "step 8 of 9", "a letter typed into the filter is no command");
+    assert_eq!((&found["lost"], &found["lostsections"]), (&5.into(), &5.into()));
+    assert_eq!(found["named"], 11);
+    assert_eq!(found["only"].as_array().unwrap().len(), 0, "guard-1 and guard-10 to 19 are as expected");
+    assert_eq!(found["bad"], 5);
 }
 
 #[test]

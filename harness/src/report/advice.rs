@@ -1,6 +1,15 @@
-//! How such a fault is usually fixed.
+//! How such a fault is usually fixed, and where more is said of it.
 
 use crate::scenario::Kind;
+
+/// Where the book tells of a kind: an address once the project has one, until then the page in its repository.
+pub fn page_of(kind: Kind) -> String {
+    let page = format!("docs/src/catalogue/{kind}.md");
+    match env!("CARGO_PKG_REPOSITORY") {
+        "" => page,
+        repository => format!("{}/blob/main/{page}", repository.trim_end_matches('/')),
+    }
+}
 
 /// One or two sentences for each kind.
 pub fn advice(kind: Kind) -> &'static str {

@@ -23,7 +23,7 @@ mod teeth_text;
 pub(crate) mod text;
 mod verdict;
 
-pub use advice::advice;
+pub use advice::{advice, page_of};
 pub use github::Github;
 pub use html::Html;
 pub use human::{Detail, Human, HumanOptions, render};

@@ -62,7 +62,9 @@ class Player {
     this.file = 0;
     this.picked = false;
     const pivot = show.pivot ? show.pivot[1] : null;
-    this.at = pivot || show.steps.length;
+    // Without steps that decide: the last change of the file that most workers changed.
+    const last = show.files.length ? show.files[0].frames[show.files[0].frames.length - 1].n : 0;
+    this.at = pivot || last || show.steps.length;
     this.anyChosen = show.steps.some((step) => step.chosen);
     this.slider = make('input', { type: 'range', min: 0, max: show.steps.length, value: this.at, 'aria-label': 'step', oninput: () => this.go(Number(this.slider.value)) });
     this.label = make('output');
@@ -189,11 +191,16 @@ class Player {
     this.svg.replaceChildren(...nodes);
   }
 
-  // What a file held after a step: the frame, and the one before it.
+  // What a file held after a step: the frame, and the one before it. Who empties a file and then fills it replaces what
+  // was there before: the empty one between says nothing.
   frames(file, n) {
     let index = 0;
     file.frames.forEach((frame, i) => { if (frame.n <= n) index = i; });
-    return [file.frames[index], index > 0 ? file.frames[index - 1] : null];
+    const now = file.frames[index];
+    const empty = (frame) => frame.content !== undefined && this.show.contents[frame.content].size === 0;
+    let before = index - 1;
+    while (before > 0 && !empty(now) && file.frames[before].by === now.by && empty(file.frames[before])) before--;
+    return [now, before >= 0 ? file.frames[before] : null];
   }
 
   panel() {
@@ -254,38 +261,95 @@ function facts(scene, show) {
   add('needs', show.needs.join(', '));
   if (show.replay) list.append(make('dt', {}, 'replay'), make('dd', {}, make('code', {}, show.replay)));
   add('fix', show.fix);
+  add('more', show.more);
   return list;
 }
 
-const main = document.getElementById('main');
-scenes.forEach((scene, i) => {
-  const expected = scene.expected ? (scene.as_expected ? 'as expected' : `expected: ${scene.expected}`) : '';
-  const section = make('section', { class: 'scene', id: `s${i}`, 'aria-labelledby': `h${i}` },
-    make('div', { class: 'head' }, make('span', { class: `badge ${scene.tone}` }, scene.verdict), make('h2', { id: `h${i}` }, scene.name), make('span', { class: 'faint' }, expected)));
-  if (scene.about) section.append(make('p', { class: 'faint about' }, scene.about));
-  if (scene.story) section.append(make('p', { class: 'story' }, scene.story));
+// One scenario: its head, and the rest once somebody opens it. A page of hundreds is read one by one.
+const MANY = 8;
+const many = scenes.length > MANY;
+function rest(scene) {
+  const nodes = [];
+  const shown = [];
+  // The story first; what the scenario is meant to be comes after what it turned out to be.
+  if (scene.story) nodes.push(make('p', { class: 'story' }, scene.story));
   for (const show of scene.anomalies) {
-    if (scene.anomalies.length > 1) section.append(make('h3', {}, show.kind));
-    section.append(make('p', { class: 'story' }, show.summary));
-    if (show.steps.length) section.append(new Player(show).node);
-    section.append(facts(scene, show));
+    if (scene.anomalies.length > 1) nodes.push(make('h3', {}, show.kind));
+    nodes.push(make('p', { class: 'story' }, show.summary));
+    if (show.steps.length) {
+      const player = new Player(show);
+      shown.push(player);
+      nodes.push(player.node);
+    }
+    nodes.push(facts(scene, show));
   }
   const list = make('dl', { class: 'facts' });
+  if (scene.about) list.append(make('dt', {}, 'about'), make('dd', { class: 'about' }, scene.about));
   for (const [label, text] of scene.warnings) list.append(make('dt', {}, label), make('dd', {}, text));
   list.append(make('dt', {}, 'coverage'), make('dd', {}, `${scene.coverage} (${plural(scene.schedules, 'schedule')}, ${scene.seconds.toFixed(2)} s)`));
   if (scene.trace_hash) list.append(make('dt', {}, 'trace hash'), make('dd', { class: 'mono' }, scene.trace_hash));
-  section.append(list);
+  nodes.push(list);
+  return [nodes, shown];
+}
+const main = document.getElementById('main');
+let opened = 0;
+const sections = scenes.map((scene, i) => {
+  const expected = scene.expected ? (scene.as_expected ? 'as expected' : `expected: ${scene.expected}`) : '';
+  const body = make('div');
+  let filled = false;
+  const fill = () => {
+    if (filled) return;
+    filled = true;
+    const [nodes, shown] = rest(scene);
+    body.append(...nodes);
+    for (const player of shown) { player.table(); player.go(player.at); }
+    active = active || shown[0] || null;
+  };
+  const open = !many || (!scene.as_expected && opened < MANY);
+  if (open) opened++;
+  const fold = make('details', { open, ontoggle: () => { if (fold.open) fill(); } },
+    make('summary', { class: 'head' }, make('span', { class: `badge ${scene.tone}` }, scene.verdict), make('h2', { id: `h${i}` }, scene.name), make('span', { class: 'faint' }, expected)), body);
+  const section = make('section', { class: 'scene', id: `s${i}`, 'aria-labelledby': `h${i}` }, fold);
   main.append(section);
+  if (open) fill();
+  return { section, show: () => { fold.open = true; fill(); } };
 });
 const unexpected = scenes.filter((scene) => !scene.as_expected).length;
 document.getElementById('sum').textContent = `${plural(scenes.length, 'scenario')}, ${unexpected ? `${unexpected} not as expected` : 'all as expected'}`;
 if (scenes.length > 1) {
-  document.getElementById('index').append(make('ol', {}, ...scenes.map((scene, i) => make('li', {}, make('a', { href: `#s${i}` }, make('span', { class: `badge ${scene.tone}` }, scene.verdict), make('span', {}, scene.name), make('span', { class: 'faint' }, scene.as_expected ? '' : 'not as expected'))))));
+  // What has to be looked at comes first.
+  const order = scenes.map((_, i) => i).sort((a, b) => scenes[a].as_expected - scenes[b].as_expected || a - b);
+  const entries = order.map((i) => {
+    const scene = scenes[i];
+    const link = make('a', { href: `#s${i}`, onclick: () => sections[i].show() }, make('span', { class: `badge ${scene.tone}` }, scene.verdict), make('span', {}, scene.name), make('span', { class: 'faint' }, scene.as_expected ? '' : 'not as expected'));
+    return { i, text: `${scene.verdict} ${scene.name}`.toLowerCase(), item: make('li', {}, link) };
+  });
+  const index = document.getElementById('index');
+  if (many) {
+    const narrow = () => {
+      const wanted = filter.value.trim().toLowerCase();
+      for (const { i, text, item } of entries) {
+        const hidden = !text.includes(wanted) || (only.checked && scenes[i].as_expected);
+        item.hidden = hidden;
+        sections[i].section.hidden = hidden;
+      }
+    };
+    const filter = make('input', { type: 'search', placeholder: 'name or verdict', 'aria-label': 'show only scenarios with this in their name or verdict', oninput: narrow });
+    const only = make('input', { type: 'checkbox', onchange: narrow });
+    index.append(make('div', { class: 'narrow' }, filter, make('label', {}, only, ' not as expected only')));
+  }
+  index.append(make('ol', {}, ...entries.map((entry) => entry.item)));
 }
-for (const player of players) { player.table(); player.go(player.at); }
-active = players[0] || null;
+// A link into the page opens what it leads to.
+const follow = () => {
+  const at = /^#s(\d+)$/.exec(location.hash);
+  const target = at && sections[Number(at[1])];
+  if (target) { target.show(); target.section.scrollIntoView(); }
+};
+addEventListener('hashchange', follow);
+follow();
 document.addEventListener('keydown', (event) => {
-  const field = event.target.tagName === 'INPUT' && ['ArrowLeft', 'ArrowRight', 'Home', 'End'].includes(event.key);
+  const field = event.target.tagName === 'INPUT' && (event.target.type === 'search' || ['ArrowLeft', 'ArrowRight', 'Home', 'End'].includes(event.key));
   if (!active || event.ctrlKey || event.metaKey || event.altKey || field) return;
   const act = {
     ArrowLeft: () => active.move(-1), k: () => active.move(-1), ArrowRight: () => active.move(1), j: () => active.move(1),

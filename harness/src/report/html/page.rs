@@ -14,7 +14,11 @@ use sha2::{Digest, Sha256};
 use super::content::{Budget, Shown};
 use crate::{
     oracle::{Film, Holding, Reel},
-    report::{Anomaly, Report, StepLine, Verdict, advice::advice, text::line},
+    report::{
+        Anomaly, Report, StepLine, Verdict,
+        advice::{advice, page_of},
+        text::line,
+    },
     scenario::printable,
     world::WarningKind,
 };
@@ -51,6 +55,7 @@ struct Show {
     evidence: Vec<String>,
     replay: Option<String>,
     fix: &'static str,
+    more: String,
     pivot: Option<(usize, usize)>,
     lanes: Vec<String>,
     steps: Vec<StepView>,
@@ -163,6 +168,7 @@ impl Show {
             evidence: texts(&anomaly.evidence),
             replay: replay.map(|file| format!("noclobber replay {}", line(&shell_words::quote(file)))),
             fix: advice(anomaly.kind),
+            more: page_of(anomaly.kind),
             pivot: anomaly.pivot,
             steps,
             files,
