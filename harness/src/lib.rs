@@ -17,8 +17,10 @@ pub mod fault;
 pub mod guard;
 pub mod merge;
 pub mod oracle;
+mod publish;
 pub mod report;
 pub mod scenario;
+pub mod schema;
 #[cfg(target_os = "linux")]
 pub mod tracer;
 pub mod world;

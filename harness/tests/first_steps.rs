@@ -1,9 +1,11 @@
 //! What a first user meets: `init`, `doctor`, completions and man pages, and the message of each common mistake.
 
+mod schema_support;
+
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use assert_cmd::cargo::cargo_bin;
-use noclobber::scenario;
+use noclobber::{scenario, schema::Schema};
 
 /// A folder with a program that adds 1 to a number in a file without a lock.
 fn project() -> tempfile::TempDir {
@@ -34,6 +36,7 @@ fn init_writes_a_scenario_that_runs() {
     assert_eq!((code, out.as_str(), err.as_str()), (0, "guard.toml written; run it: noclobber run guard.toml\n", ""));
     let text = fs::read_to_string(dir.path().join("guard.toml")).unwrap();
     insta::assert_snapshot!(text);
+    schema_support::assert_valid(Schema::Scenario, &schema_support::toml_value(&text));
     let loaded = scenario::load(&dir.path().join("guard.toml")).unwrap();
     assert_eq!(loaded.workers.iter().map(|w| w.name.as_str()).collect::<Vec<_>>(), ["A", "B"]);
     // The program loses one of two: the guard says so, and as soon as it has a lock it no longer does.
@@ -74,6 +77,7 @@ fn doctor_tries_real_control() {
     let (code, out, err) = noclobber(dir.path(), "doctor --format json");
     assert_eq!(code, 0, "{out}{err}");
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    schema_support::assert_valid(Schema::Doctor, &report);
     assert_eq!(report["ok"], true);
     let last = report["checks"].as_array().unwrap().last().unwrap();
     assert_eq!((&last["id"], &last["health"]), (&"control".into(), &"ok".into()), "{out}");
@@ -115,12 +119,16 @@ fn man_pages_name_every_command() {
 #[test]
 fn first_mistakes() {
     let dir = project();
+    let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+    let elsewhere = outside.path().join("log").display().to_string();
     let scenario = |text: &str| fs::write(dir.path().join("s.toml"), text).unwrap();
     let workers = "[[worker]]\nname = \"A\"\nrun = \"./add\"\n[[worker]]\nname = \"B\"\nrun = \"./add\"\n";
     let mut all = String::new();
     let mut say = |about: &str, line: &str, code: i32| {
         let (found, out, err) = noclobber(dir.path(), line);
         assert_eq!(found, code, "{about}: {out}{err}");
+        let known = |text: &str| text.replace(&elsewhere, "/OUTSIDE/log");
+        let (line, out, err) = (known(line), known(&out), known(&err));
         // The coverage line has the time it took.
         let out: Vec<&str> = out.lines().filter(|l| !l.starts_with("coverage:")).collect();
         all += &format!("## {about}\n$ noclobber {line}\n{}{}\n\n", out.join("\n").trim(), err.trim_end());
@@ -136,11 +144,9 @@ fn first_mistakes() {
     say("an unknown search", "explore --search dpor -- ./add ::: ./add", 2);
     say("an unknown expectation", "explore --expect lostupdate -- ./add ::: ./add", 2);
     say("a program that always fails", "explore -- 'cat n' ::: 'cat m'", 3);
-    say(
-        "files outside the world",
-        "explore -- 'echo a >> /var/tmp/noclobber-test' ::: 'echo b >> /var/tmp/noclobber-test'",
-        3,
-    );
+    say("files outside the world", &format!("explore -- 'echo a >> {elsewhere}' ::: 'echo b >> {elsewhere}'"), 3);
+    say("one command alone", "explore -- ./add", 3);
+    say("a worker that waits for an answer", "explore -- 'read -r answer; echo $answer > n' ::: ./add", 3);
     say("a file that does not exist", "run nothing.toml", 2);
     scenario(&format!("dir = \".\"\nexpect = \"lost-updat\"\n{workers}"));
     say("an expectation misspelt", "run s.toml", 2);

@@ -25,6 +25,8 @@ mod options;
 #[cfg(target_os = "linux")]
 mod perform;
 #[cfg(target_os = "linux")]
+mod progress;
+#[cfg(target_os = "linux")]
 mod replay;
 #[cfg(target_os = "linux")]
 mod teeth;
@@ -35,6 +37,7 @@ mod walk;
 
 pub use args::{
     Args, Audit, Command, Completions, CopiesArg, Explore, Format, IncidentArgs, Init, Man, Output, Replay, Run,
+    SchemaArgs,
 };
 pub use audit::perform_audit;
 pub use commands::{Taken, split_commands, take_from_caller, worker_name};

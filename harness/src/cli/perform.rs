@@ -15,6 +15,7 @@ use super::{
     keep::{keep, save_line},
     manual::{completions, man_pages},
     perform_audit, perform_incident,
+    progress::Line,
     replay::perform_replay,
     wants_colour,
 };
@@ -65,6 +66,10 @@ pub fn perform(args: &Args) -> anyhow::Result<ExitCode> {
             Ok(()) => Ok(ExitCode::AsExpected),
             Err(e) => Ok(mistake(&format!("{}: {e}", man.folder.display()))),
         },
+        Command::Schema(schema) => {
+            std::io::stdout().write_all(schema.of.text().as_bytes()).context("writing the schema")?;
+            Ok(ExitCode::AsExpected)
+        }
         Command::Incident(incident) => perform_incident(incident, &args.output),
         Command::Bench(bench) => super::bench::perform(bench, &args.output, interrupt),
         Command::Merge(merge) => super::merge::perform(merge, &args.output),
@@ -81,10 +86,12 @@ fn perform_run(run: &Run, output: &Output, interrupt: Arc<AtomicBool>) -> anyhow
         Ok(files) => files,
         Err(e) => return Ok(mistake(&e)),
     };
-    let settings = settings(&run.options, interrupt);
+    let line = Line::new(output, files.len(), &interrupt);
+    let settings = Settings { watch: line.watch(), ..settings(&run.options, interrupt) };
     let mut reporters = Reporters::new(output, files.len())?;
     let mut codes = Vec::new();
     for file in files {
+        line.next();
         let scenario = match load(&file, &run.options, &caller) {
             Ok(scenario) => scenario,
             Err(code) => {
@@ -92,7 +99,7 @@ fn perform_run(run: &Run, output: &Output, interrupt: Arc<AtomicBool>) -> anyhow
                 continue;
             }
         };
-        codes.push(answer(&scenario, &settings, &mut reporters, &[])?.code);
+        codes.push(answer(&scenario, &settings, &line, &mut reporters, &[])?.code);
         if settings.interrupt.load(std::sync::atomic::Ordering::Relaxed) {
             break;
         }
@@ -125,9 +132,11 @@ fn perform_explore(explore: &Explore, output: &Output, interrupt: Arc<AtomicBool
     };
     let notes: Vec<String> =
         explored.taken.iter().map(|t| format!("`{}` was taken from {}", t.word, t.path.display())).collect();
-    let settings = settings(&explore.options, interrupt);
+    let line = Line::new(output, 1, &interrupt);
+    let settings =
+        Settings { watch: line.watch(), needs_company: !explore.options.grow, ..settings(&explore.options, interrupt) };
     let mut reporters = Reporters::new(output, 1)?;
-    let answered = answer(&explored.scenario, &settings, &mut reporters, &notes)?;
+    let answered = answer(&explored.scenario, &settings, &line, &mut reporters, &notes)?;
     reporters.finish()?;
     let told = output.format == Format::Human && !output.quiet;
     match &explore.options.save {
@@ -156,10 +165,12 @@ struct Answered {
 fn answer(
     scenario: &Scenario,
     settings: &Settings,
+    line: &Line,
     reporters: &mut Reporters,
     notes: &[String],
 ) -> anyhow::Result<Answered> {
     let verified = if settings.grow { grow(scenario, settings) } else { verify(scenario, settings) };
+    line.clear();
     let mut report = match verified {
         Ok(report) => report,
         Err(GuardError::Mistake(why)) => {
@@ -209,6 +220,7 @@ pub(super) fn silent(scenario: &Scenario, why: String) -> Report {
         trace_hash: None,
         replay: None,
         warnings: Vec::new(),
+        decisions: Vec::new(),
         part: None,
     }
 }
@@ -224,6 +236,8 @@ pub(super) fn settings(options: &Options, interrupt: Arc<AtomicBool>) -> Setting
         replay_suffix: suffix,
         interrupt,
         jobs: options.jobs,
+        needs_company: false,
+        watch: None,
     }
 }
 

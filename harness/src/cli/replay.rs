@@ -11,6 +11,7 @@ use super::{
     ExitCode, Format, Output, Replay,
     commands::{split_commands, take_from_caller},
     perform::{REPLAY_DIR, Reporters, mistake, silent},
+    progress::Line,
 };
 use crate::{
     explore::Expected,
@@ -21,7 +22,9 @@ use crate::{
 };
 
 pub(super) fn perform_replay(args: &Replay, output: &Output, interrupt: Arc<AtomicBool>) -> anyhow::Result<ExitCode> {
-    let settings = Settings { replay_dir: Some(PathBuf::from(REPLAY_DIR)), interrupt, ..Settings::default() };
+    let line = Line::new(output, 1, &interrupt);
+    let settings =
+        Settings { replay_dir: Some(PathBuf::from(REPLAY_DIR)), interrupt, watch: line.watch(), ..Settings::default() };
     let answered = if args.commands.is_empty() {
         replay(&args.file, &settings).map(|replayed| (replayed, None))
     } else {
@@ -35,6 +38,7 @@ pub(super) fn perform_replay(args: &Replay, output: &Output, interrupt: Arc<Atom
         };
         repaired(&args.file, &mut given, &settings).map(|(replayed, report)| (replayed, Some(report)))
     };
+    line.clear();
     let (replayed, searched) = match answered {
         Ok(answered) => answered,
         Err(GuardError::Mistake(why)) => return Ok(mistake(&why)),

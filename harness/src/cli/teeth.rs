@@ -11,9 +11,10 @@ use anyhow::Context;
 use super::{
     ExitCode, Format, Options, Output,
     perform::{human_options, load, mistake, refuse_unwired, settings, silent},
+    progress::Line,
 };
 use crate::{
-    guard::{GuardError, guards, teeth},
+    guard::{GuardError, Settings, guards, teeth},
     report::{Github, Html, Junit, Report, Reporter, Teeth, Verdict, render_teeth, teeth_to_json, write_line},
     scenario::{Scenario, discover},
 };
@@ -46,13 +47,15 @@ pub(super) fn perform(args: &TeethArgs, output: &Output, interrupt: Arc<AtomicBo
         Ok(files) => files,
         Err(e) => return Ok(mistake(&e)),
     };
-    let settings = settings(&args.options, interrupt);
+    let line = Line::new(output, files.len(), &interrupt);
+    let settings = Settings { watch: line.watch(), ..settings(&args.options, interrupt) };
     let mut junit = output.junit.as_deref().map(Junit::new);
     let mut html = output.html.as_deref().map(Html::new);
     let mut github = output.github.then(|| Github::new(std::io::stderr()));
     let mut codes = Vec::new();
     let (mut shown, mut passed_over) = (0, 0);
     for file in &files {
+        line.next();
         let scenario = match load(file, &args.options, &caller) {
             Ok(scenario) => scenario,
             Err(code) => {
@@ -71,7 +74,9 @@ pub(super) fn perform(args: &TeethArgs, output: &Output, interrupt: Arc<AtomicBo
             passed_over += 1;
             continue;
         }
-        let result = match answer(&scenario, &settings) {
+        let answered = answer(&scenario, &settings);
+        line.clear();
+        let result = match answered {
             Ok(result) => result,
             Err(code) => {
                 codes.push(code);
@@ -111,7 +116,7 @@ pub(super) fn perform(args: &TeethArgs, output: &Output, interrupt: Arc<AtomicBo
     Ok(ExitCode::first_of(codes))
 }
 
-fn answer(scenario: &Scenario, settings: &crate::guard::Settings) -> Result<Teeth, ExitCode> {
+fn answer(scenario: &Scenario, settings: &Settings) -> Result<Teeth, ExitCode> {
     match teeth(scenario, settings) {
         Ok(result) => Ok(result),
         Err(GuardError::Mistake(why)) => Err(mistake(&format!("{}: {why}", scenario.name))),

@@ -45,6 +45,10 @@ impl<'a> Findings<'a> {
         Findings { scenario, settings, found: Vec::new(), known: BTreeSet::new() }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.found.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }

@@ -4,6 +4,7 @@
 //! green: a built-in race that must be found (`canary`), and the first schedule run twice.
 
 mod canary;
+mod decisions;
 mod findings;
 mod grow;
 mod inputs;
@@ -14,6 +15,7 @@ mod replay;
 mod shared;
 mod teeth;
 mod verify;
+mod watch;
 
 pub use canary::sing as canary;
 pub use grow::grow;
@@ -22,3 +24,4 @@ pub use replay::{Replayed, replay};
 pub use shared::{GuardError, Settings};
 pub use teeth::{guards, teeth};
 pub use verify::verify;
+pub use watch::{Doing, Progress, Watch};

@@ -91,7 +91,8 @@ impl Pool {
     }
 
     /// Turns templates on or off in every engine.
-    pub(super) fn templates(&mut self, wanted: bool) -> Result<(), PrepareError> {
+    /// Of each worker that is started afresh all the same it says why.
+    pub(super) fn templates(&mut self, wanted: bool) -> Result<Vec<Option<String>>, PrepareError> {
         self.templates = wanted;
         self.places.truncate(1);
         self.rest()?;
@@ -173,6 +174,7 @@ impl Pool {
             if !ready.is_empty() {
                 return Ok(());
             }
+            self.settings.tick();
             self.check_time()?;
         }
     }

@@ -7,7 +7,10 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use super::pool::{Pool, Upcoming};
+use super::{
+    pool::{Pool, Upcoming},
+    watch::Watch,
+};
 use crate::{
     explore::{Lost, Stop, System},
     oracle::{RunError, SerialRunner},
@@ -32,6 +35,19 @@ pub struct Settings {
     pub interrupt: Arc<AtomicBool>,
     /// How many engines run at once (`None`: one); the result is the same.
     pub jobs: Option<NonZeroUsize>,
+    /// A worker all by itself, without a fault, is no answer: there is nothing that it could race with.
+    pub needs_company: bool,
+    /// Who is told how far it has come.
+    pub watch: Option<Arc<dyn Watch>>,
+}
+
+impl Settings {
+    /// Time passes, and nothing else has happened.
+    pub(super) fn tick(&self) {
+        if let Some(watch) = &self.watch {
+            watch.tick();
+        }
+    }
 }
 
 /// A scenario could not be verified at all.

@@ -9,10 +9,12 @@ use std::{
 
 use super::{
     canary,
+    decisions::Decisions,
     findings::Findings,
     inputs::inputs,
     pool::Pool,
     shared::{GuardError, Settings, Shared},
+    watch::Teller,
 };
 use crate::{
     explore::{Explorer, Replay, Stop, Summary, TraceHash, coverage},
@@ -22,6 +24,10 @@ use crate::{
     scenario::{Expect, FaultKind, Kind, Scenario, SearchKind, Serial},
     world::{ActorId, Ended, Plan, Policy, Run, Warning, WarningKind, Weakening},
 };
+
+/// What is said of one worker all by itself.
+const ALONE: &str = "there is one command, and nothing that it could race with: name another one after `:::`, or give \
+                     --copies 2 (two of it at once), --grow, or --faults kill";
 
 /// Verifies a scenario.
 ///
@@ -38,6 +44,7 @@ pub(super) fn verify_weakened(
     weakening: Option<&Weakening>,
     see: &mut dyn FnMut(&Run),
 ) -> Result<Report, GuardError> {
+    let teller = Teller::new(settings.watch.clone(), scenario, weakening);
     static CANARY: OnceLock<Result<(), String>> = OnceLock::new();
     if let Err(silent) = CANARY.get_or_init(canary::sing) {
         return Err(GuardError::CannotTell(silent.clone()));
@@ -83,6 +90,9 @@ pub(super) fn verify_weakened(
         lost_control: false,
         came_to_end: false,
         part,
+        search: search.search,
+        decisions: Decisions::default(),
+        teller,
     };
     hunt.run(sweep)
 }
@@ -106,6 +116,10 @@ struct Hunt<'a> {
     came_to_end: bool,
     /// What is said of the part of the search that this is.
     part: Option<Part>,
+    /// The search, once delays have had their say.
+    search: SearchKind,
+    decisions: Decisions,
+    teller: Teller,
 }
 
 impl<'a> Hunt<'a> {
@@ -158,6 +172,7 @@ impl<'a> Hunt<'a> {
 
     /// One schedule of the search. False when it is over.
     fn one(&mut self, explorer: &mut Sweep) -> Result<bool, GuardError> {
+        self.teller.searching(self.findings.len(), || explorer.summary());
         let Some(mut plan) = explorer.next_plan() else { return Ok(false) };
         let record = self.judge.needs_record();
         plan.record |= record;
@@ -199,9 +214,11 @@ impl<'a> Hunt<'a> {
     /// fit, and every worker can succeed.
     fn check_first(&mut self, plan: &Plan, run: &Run) -> Result<(), GuardError> {
         // The run was a fresh start, whatever was run before it; the next ones use templates.
-        self.engine.engine.borrow_mut().templates(true)?;
+        let afresh = self.engine.engine.borrow_mut().templates(true)?;
+        self.decisions.started(afresh);
         let again = self.engine.run(plan)?;
-        if difference(run, &again).is_some() {
+        if let Some(differs) = difference(run, &again) {
+            self.decisions.copies_differ(differs);
             // Without templates the programs may well repeat themselves.
             self.engine.engine.borrow_mut().templates(false)?;
             let fresh = self.engine.run(plan)?;
@@ -251,6 +268,7 @@ impl<'a> Hunt<'a> {
     fn learn(&mut self, run: &Run) {
         (self.see)(run);
         self.sharing.observe(run);
+        self.decisions.observe(run);
         self.lockset.observe(run);
         self.warnings.extend(run.warnings.iter().cloned());
         if let Some(outcome) = &run.outcome {
@@ -322,6 +340,9 @@ impl<'a> Hunt<'a> {
         {
             self.doubt(reason);
         }
+        if self.settings.needs_company && workers.len() == 1 && self.scenario.faults.is_empty() {
+            self.doubt(ALONE.to_owned());
+        }
         let names: Vec<&str> = workers.iter().map(String::as_str).collect();
         self.warnings.extend(self.lockset.warnings(&names));
         let uncontrolled: Vec<String> =
@@ -349,6 +370,10 @@ impl<'a> Hunt<'a> {
             ..part
         });
         let mut judge = self.judge;
+        let decisions = self.decisions.tell(self.scenario, &self.search, &summary, judge.references().len());
+        if !self.findings.is_empty() {
+            self.teller.shortening(self.findings.len(), &summary);
+        }
         let anomalies = self.findings.finish(&self.case, &mut judge, self.engine).map_err(GuardError::CannotTell)?;
         let verdict = match anomalies.iter().map(|a| a.kind).min() {
             Some(kind) => Verdict::Anomaly(kind),
@@ -394,6 +419,7 @@ impl<'a> Hunt<'a> {
                 classes_hash: Some(classes_hash(&classes)),
             },
             warnings: self.warnings.into_iter().collect(),
+            decisions,
             part,
         })
     }

@@ -234,6 +234,7 @@ fn join(parts: Vec<PartReport>) -> Report {
             classes_hash: Some(classes_hash(&classes)),
         },
         warnings: united(|p| &p.warnings).into_iter().map(warning).collect(),
+        decisions: Vec::new(),
         part: None,
     }
 }

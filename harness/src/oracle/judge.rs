@@ -100,7 +100,10 @@ impl Judge {
         let name = &self.scenario.workers[worker].name;
         let end = &outcome.actors[worker];
         let last = last_lines(&end.stderr, 5);
-        let said = if last.is_empty() { "it wrote nothing to stderr".to_owned() } else { last.join("\n") };
+        let mut said = if last.is_empty() { "it wrote nothing to stderr".to_owned() } else { last.join("\n") };
+        if last.is_empty() || said.contains("EOF") {
+            said += " (does it wait for an answer? its standard input is /dev/null)";
+        }
         format!("{name} fails {when} ({}; exit = [..] allows it): {said}", ending_text(end))
     }
 

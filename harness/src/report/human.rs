@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{
     Anomaly, Report, Reporter, Verdict,
-    advice::advice,
+    advice::{advice, page_of},
     lanes::lanes,
     paint::{Paint, Tone},
     text::{count, grouped, line, listed, wrap},
@@ -157,6 +157,10 @@ pub fn render(report: &Report, options: HumanOptions) -> String {
         lines.push(String::new());
         lines.extend(warnings);
     }
+    if page.all && !report.decisions.is_empty() {
+        lines.push(String::new());
+        lines.extend(page.decisions());
+    }
     lines.push(String::new());
     lines.push(page.coverage());
     lines.join("\n") + "\n"
@@ -249,6 +253,8 @@ impl Page<'_> {
             lines.extend(self.entry("", "-- CMD ::: CMD runs it with repaired programs", Tone::Faint));
         }
         lines.extend(self.entry("fix", advice(anomaly.kind), Tone::Plain));
+        // Never broken either.
+        lines.push(format!("  {}{}", self.label("more"), page_of(anomaly.kind)));
         lines
     }
 
@@ -261,7 +267,20 @@ impl Page<'_> {
             };
             self.entry(label, &line(&w.text), Tone::Plain)
         };
-        self.report.warnings.iter().flat_map(warning).collect()
+        // What is the reason for cannot-tell was said at the top.
+        let said: Vec<&str> = match self.report.verdict {
+            Verdict::CannotTell => self.report.reason.iter().flat_map(|reason| reason.lines()).collect(),
+            _ => Vec::new(),
+        };
+        self.report.warnings.iter().filter(|w| !said.contains(&w.text.as_str())).flat_map(warning).collect()
+    }
+
+    /// What was decided on the way.
+    fn decisions(&self) -> Vec<String> {
+        let decisions = self.report.decisions.iter().enumerate();
+        decisions
+            .flat_map(|(i, text)| self.entry(if i == 0 { "decided" } else { "" }, &line(text), Tone::Faint))
+            .collect()
     }
 
     /// The last line.

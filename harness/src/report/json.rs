@@ -99,6 +99,7 @@ pub fn to_json(report: &Report) -> Value {
         "trace_hash": report.trace_hash,
         "replay": report.replay,
         "warnings": report.warnings.iter().map(|w| w.text.as_str()).collect::<Vec<_>>(),
+        "decisions": report.decisions,
     });
     if let Some(part) = &report.part {
         object["partition"] = json!(part);

@@ -143,6 +143,8 @@ pub struct Report {
     pub replay: Option<String>,
     /// Warnings.
     pub warnings: Vec<Warning>,
+    /// What was decided on the way, a sentence each: shown when asked for.
+    pub decisions: Vec<String>,
     /// Which part of the search this is, if it is only a part.
     pub part: Option<Part>,
 }

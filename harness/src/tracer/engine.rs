@@ -124,13 +124,13 @@ impl Engine {
     }
 
     /// Whether workers are forked from parked copies of themselves from now on, or started afresh for each schedule
-    /// (as at first). Copies that cannot be made are done without.
+    /// (as at first). Copies that cannot be made are done without: for each worker that has none, why.
     ///
     /// # Errors
     /// An engine that died.
-    pub fn templates(&mut self, wanted: bool) -> Result<(), PrepareError> {
+    pub fn templates(&mut self, wanted: bool) -> Result<Vec<Option<String>>, PrepareError> {
         send(&mut self.socket, &Request::Templates(wanted)).map_err(died)?;
-        let answer: Answer<()> = self.receive().map_err(died)?;
+        let answer: Answer<Vec<Option<String>>> = self.receive().map_err(died)?;
         answer.into_result()
     }
 

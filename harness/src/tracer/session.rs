@@ -96,23 +96,29 @@ impl Session {
     }
 
     /// From now on workers are forked from templates, where that is sound, or started afresh (as at first). Whoever
-    /// compares a run before with one after compares a fresh start with the templates.
-    pub(super) fn templates(&mut self, wanted: bool) -> Result<(), PrepareError> {
+    /// compares a run before with one after compares a fresh start with the templates. Of each worker that is started
+    /// afresh it says why.
+    pub(super) fn templates(&mut self, wanted: bool) -> Result<Vec<Option<String>>, PrepareError> {
         self.machine.drop_templates().map_err(|e| PrepareError::Machine(e.to_string()))?;
+        let all = |why: &str| vec![Some(why.to_owned()); self.scenario.workers.len()];
         if !wanted {
-            return Ok(());
+            return Ok(all("copies are not wanted"));
         }
+        let failed = all("making the copies failed");
         let base = self.base(0)?;
         let io_error = |e: io::Error| PrepareError::Machine(format!("cannot reset the world: {e}"));
         self.reset(&base, 0, self.scenario.workers.len()).map_err(io_error)?;
         let workers = self.workers()?;
         let programs: Vec<Option<&Program>> =
             workers.iter().map(|w| w.after.is_empty().then_some(&w.program)).collect();
-        if self.machine.build_templates(&programs, &self.filters, self.scenario.limits.output_bytes).is_err() {
-            let _ = self.machine.kill_all();
-            self.machine.templates.clear();
+        match self.machine.build_templates(&programs, &self.filters, self.scenario.limits.output_bytes) {
+            Ok(why) => Ok(why.into_iter().map(|why| why.map(str::to_owned)).collect()),
+            Err(_) => {
+                let _ = self.machine.kill_all();
+                self.machine.templates.clear();
+                Ok(failed)
+            }
         }
-        Ok(())
     }
 
     /// Runs one schedule.

@@ -39,13 +39,15 @@ impl Template {
 }
 
 impl Machine {
-    /// Parks a template for each worker for which that is sound. `None` in `programs`: not wanted.
+    /// Parks a template for each worker for which that is sound, and says why there is none for the others. `None` in
+    /// `programs`: not wanted.
     pub(super) fn build_templates(
         &mut self,
         programs: &[Option<&Program>],
         filters: &Filters,
         output_limit: u64,
-    ) -> Result<(), Lost> {
+    ) -> Result<Vec<Option<&'static str>>, Lost> {
+        let mut why = vec![Some("it starts when others have ended"); programs.len()];
         self.templates.clear();
         self.templates.resize_with(programs.len(), || None);
         self.begin(programs.len(), 0);
@@ -55,42 +57,50 @@ impl Machine {
                 let started = self.start(actor, program, filters, output_limit);
                 self.building = false;
                 started?;
-                self.templates[actor] = self.park(actor);
+                let parked = self.park(actor);
+                why[actor] = parked.as_ref().err().copied();
+                self.templates[actor] = parked.ok();
             }
         }
-        self.kill_all()
+        self.kill_all()?;
+        Ok(why)
     }
 
-    /// Takes the only task of an actor out of the run, if it makes a sound template.
-    fn park(&mut self, actor: usize) -> Option<Template> {
+    /// Takes the only task of an actor out of the run, if it makes a sound template; else says why it does not.
+    fn park(&mut self, actor: usize) -> Result<Template, &'static str> {
         let pids: Vec<Pid> = self.tasks.values().filter(|t| t.actor == actor).map(|t| t.pid).collect();
-        let [pid] = pids[..] else { return None };
+        let [pid] = pids[..] else { return Err("it has more than one process or thread before its first step") };
         let task = self.task(pid);
-        let State::AtStep(Pending::Call { entry, .. }) = task.state else { return None };
+        let State::AtStep(Pending::Call { entry, .. }) = task.state else {
+            return Err("it comes to no step that a copy could be made before");
+        };
         // A fork does not inherit timers.
-        if self.timers.next(|a| a == actor).is_some() {
-            return None;
+        if self.timers.next(|a| a == actor).is_some() || task.deadline.is_some() {
+            return Err("a timer of it runs before its first step");
         }
-        if task.deadline.is_some() || task.tid_address == 0 || task.pid != task.process || has_shared_memory(pid) {
-            return None;
+        if task.tid_address == 0 || task.pid != task.process {
+            return Err("its first step is not that of its first thread");
+        }
+        if has_shared_memory(pid) {
+            return Err("it shares memory before its first step");
         }
         let mut positions = Vec::new();
         for fd in open_fds(pid) {
-            let file = self.inspect(pid, fd)?;
+            let file = self.inspect(pid, fd).ok_or("it has something open that cannot be looked at")?;
             if file.world {
-                return None;
+                return Err("it has a file of the world open before its first step");
             }
             if file.is_plain() {
                 let at = file.position();
                 positions.push((file.file, at));
-            } else if !file.is_stateless() && !self.actors[actor].capture.as_ref()?.owns(file.inode) {
-                return None;
+            } else if !file.is_stateless() && !self.actors[actor].capture.as_ref().is_some_and(|c| c.owns(file.inode)) {
+                return Err("it has a pipe, socket or the like open before its first step");
             }
         }
-        let mut capture = self.actors[actor].capture.take()?;
+        let mut capture = self.actors[actor].capture.take().ok_or("its output is not captured")?;
         capture.keep_as_prefix();
-        let task = self.tasks.remove(&pid)?;
-        Some(Template { task, entry, positions, capture: Some(capture) })
+        let task = self.tasks.remove(&pid).ok_or("it is gone")?;
+        Ok(Template { task, entry, positions, capture: Some(capture) })
     }
 
     /// Starts a worker by forking its template. False: it has none that fits.

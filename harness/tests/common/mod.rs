@@ -43,6 +43,7 @@ pub fn report(name: &str, verdict: Verdict, expected: Option<Expect>) -> Report 
         trace_hash: Some("5f".repeat(32)),
         replay: None,
         warnings: Vec::new(),
+        decisions: Vec::new(),
         part: None,
     }
 }
