@@ -146,7 +146,7 @@ fn first_mistakes() {
     say("a program that always fails", "explore -- 'cat n' ::: 'cat m'", 3);
     say("files outside the world", &format!("explore -- 'echo a >> {elsewhere}' ::: 'echo b >> {elsewhere}'"), 3);
     say("one command alone", "explore -- ./add", 3);
-    say("a worker that waits for an answer", "explore -- 'read -r answer; echo $answer > n' ::: ./add", 3);
+    say("a worker that waits for an answer", "explore -- 'read -r answer && echo $answer > n' ::: ./add", 3);
     say("a file that does not exist", "run nothing.toml", 2);
     scenario(&format!("dir = \".\"\nexpect = \"lost-updat\"\n{workers}"));
     say("an expectation misspelt", "run s.toml", 2);

@@ -8,7 +8,7 @@ use std::{fs, path::Path, process::Command};
 use common::{cannot_tell, clean, deadlock, hostile, incident, long};
 use noclobber::{
     report::{Part, Report, Teeth, Tooth, teeth_to_json, to_json},
-    scenario::{Expect, Kind, discover, load_draft, parse, parse_draft},
+    scenario::{Expect, Kind, discover, parse, parse_draft},
     schema::Schema,
     world::{Protection, Weakening},
 };
@@ -176,7 +176,7 @@ fn every_scenario_of_this_repository_is_as_the_schema_says() {
     assert!(files.len() > 150, "{}", files.len());
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
-        load_draft(&file).unwrap_or_else(|e| panic!("{e}"));
+        parse_draft(&text, &file).unwrap_or_else(|e| panic!("{e}"));
         let errors: Vec<String> =
             checked.iter_errors(&toml_value(&text)).map(|e| format!("{}: {e}", e.instance_path())).collect();
         assert!(errors.is_empty(), "{}:\n{}", file.display(), errors.join("\n"));

@@ -129,9 +129,9 @@ impl Case {
     }
 }
 
-/// Seconds as every reader takes them.
+/// Seconds as every reader takes them; the sum of none is minus zero, which is none of them.
 fn seconds(seconds: f64) -> String {
-    format!("{:.3}", if seconds.is_finite() { seconds.max(0.0) } else { 0.0 })
+    format!("{:.3}", if seconds.is_finite() { seconds.max(0.0) } else { 0.0 } + 0.0)
 }
 
 /// Without the two characters that are harmless on a terminal and that XML cannot have.
