@@ -62,8 +62,10 @@ class Player {
     this.file = 0;
     this.picked = false;
     const pivot = show.pivot ? show.pivot[1] : null;
-    // Without steps that decide: the last change of the file that most workers changed.
-    const last = show.files.length ? show.files[0].frames[show.files[0].frames.length - 1].n : 0;
+    // Without steps that decide: the last change of a file that more than one worker changed.
+    const frames = show.files.length ? show.files[0].frames : [];
+    const fought = new Set(frames.map((frame) => frame.by).filter((by) => by !== undefined)).size > 1;
+    const last = fought ? frames[frames.length - 1].n : 0;
     this.at = pivot || last || show.steps.length;
     this.anyChosen = show.steps.some((step) => step.chosen);
     this.slider = make('input', { type: 'range', min: 0, max: show.steps.length, value: this.at, 'aria-label': 'step', oninput: () => this.go(Number(this.slider.value)) });
