@@ -127,7 +127,6 @@ fn slider_keys_and_buttons_move_through_the_steps() {
          found.shown = document.querySelectorAll('svg path').length;",
         &[],
     );
-    let file = |version: &str| serde_json::json!(version);
     let first = r#"{"version":1,"tasks":[{"id":"t1","state":"queued"}]}"#;
     assert_eq!(found["start"][0], "step 8 of 9");
     assert!(found["start"][2].as_str().unwrap().starts_with(r#"{"version":2,"tasks":[{"id":"t1","state":"done"}"#));
