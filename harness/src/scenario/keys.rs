@@ -79,7 +79,8 @@ mod tests {
             let at = schema.pointer(table).unwrap_or_else(|| panic!("{table}"));
             let mut named: Vec<&str> = at["properties"].as_object().unwrap().keys().map(String::as_str).collect();
             let mut keys = keys.to_vec();
-            (named.sort_unstable(), keys.sort_unstable());
+            named.sort_unstable();
+            keys.sort_unstable();
             assert_eq!(named, keys, "{table}");
             assert_eq!(at["additionalProperties"], false, "{table}");
             let said = |property: &Value| property["description"].is_string() || property["$ref"].is_string();
