@@ -22,9 +22,7 @@ use super::{
 use crate::{
     cli::explore_scenario,
     guard::{GuardError, Settings, grow, verify},
-    report::{
-        Detail, EndedBy, Explored, Github, Html, Human, HumanOptions, Json, Junit, Part, Report, Reporter, Verdict,
-    },
+    report::{Detail, Github, Html, Human, HumanOptions, Json, Junit, Part, Report, Reporter},
     scenario::{self, Scenario, discover, printable},
     world::{Warning, WarningKind},
 };
@@ -180,7 +178,7 @@ fn answer(
             // A part that could not begin is a part of the whole all the same.
             let workers = scenario.workers.iter().map(|w| w.name.clone()).collect();
             let part = settings.part.map(|(part, of)| Part { part, of, workers, ..Part::default() });
-            Report { part, ..silent(scenario, why) }
+            Report { part, ..Report::silent(scenario, why) }
         }
     };
     let note = |text: &String| Warning { kind: WarningKind::Note, text: text.clone() };
@@ -188,41 +186,6 @@ fn answer(
     reporters.report(&report)?;
     let replays = report.anomalies.iter().filter_map(|a| a.replay.as_ref()).map(PathBuf::from).collect();
     Ok(Answered { code: ExitCode::of(&report), replays })
-}
-
-/// The report of a scenario of which nothing could be learnt.
-pub(super) fn silent(scenario: &Scenario, why: String) -> Report {
-    Report {
-        scenario: scenario.name.clone(),
-        about: scenario.about.clone(),
-        file: scenario.file.clone(),
-        workers: scenario.workers.iter().map(|w| w.name.clone()).collect(),
-        verdict: Verdict::CannotTell,
-        expected: scenario.expect.clone(),
-        as_expected: false,
-        reason: Some(why),
-        explored: Explored {
-            schedules: 0,
-            classes: 0,
-            redundant: 0,
-            steps: 0,
-            exhausted: false,
-            ended_by: EndedBy::LostControl,
-            search: scenario.search.search.to_string(),
-            seed: scenario.search.seed,
-            seconds: 0.0,
-            miss_bound: None,
-            outcomes: 0,
-            classes_hash: None,
-        },
-        coverage: "nothing was explored".into(),
-        anomalies: Vec::new(),
-        trace_hash: None,
-        replay: None,
-        warnings: Vec::new(),
-        decisions: Vec::new(),
-        part: None,
-    }
 }
 
 pub(super) fn settings(options: &Options, interrupt: Arc<AtomicBool>) -> Settings {
@@ -238,6 +201,7 @@ pub(super) fn settings(options: &Options, interrupt: Arc<AtomicBool>) -> Setting
         jobs: options.jobs,
         needs_company: false,
         watch: None,
+        place: 0,
     }
 }
 

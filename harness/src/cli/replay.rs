@@ -10,7 +10,7 @@ use anyhow::Context;
 use super::{
     ExitCode, Format, Output, Replay,
     commands::{split_commands, take_from_caller},
-    perform::{REPLAY_DIR, Reporters, mistake, silent},
+    perform::{REPLAY_DIR, Reporters, mistake},
     progress::Line,
 };
 use crate::{
@@ -81,7 +81,7 @@ fn from_caller(words: &[String], scenario: &Scenario, caller: &Path) -> Vec<Stri
 /// A replay as a report of one schedule.
 fn replay_report(replayed: &Replayed, file: &Path) -> Report {
     let scenario = &replayed.scenario;
-    let mut report = silent(scenario, String::new());
+    let mut report = Report::silent(scenario, String::new());
     report.expected = None;
     report.reason = replayed.unknown.clone();
     report.explored.schedules = 1;

@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use super::{
     ExitCode, Format, Options, Output,
-    perform::{human_options, load, mistake, refuse_unwired, settings, silent},
+    perform::{human_options, load, mistake, refuse_unwired, settings},
     progress::Line,
 };
 use crate::{
@@ -123,7 +123,7 @@ fn answer(scenario: &Scenario, settings: &Settings) -> Result<Teeth, ExitCode> {
         Err(GuardError::CannotTell(why)) => Ok(Teeth {
             scenario: scenario.name.clone(),
             file: scenario.file.clone(),
-            guard: silent(scenario, why),
+            guard: Report::silent(scenario, why),
             teeth: Vec::new(),
             notes: Vec::new(),
         }),

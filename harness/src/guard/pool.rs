@@ -55,7 +55,7 @@ struct Place {
 impl Pool {
     /// One engine.
     pub(super) fn start(scenario: &Scenario, settings: &Settings) -> Result<Self, PrepareError> {
-        let engine = Engine::start(scenario, 0)?;
+        let engine = Engine::start(scenario, settings.place)?;
         let initial = engine.initial().clone();
         Ok(Pool {
             scenario: scenario.clone(),

@@ -35,6 +35,8 @@ pub struct Settings {
     pub interrupt: Arc<AtomicBool>,
     /// How many engines run at once (`None`: one); the result is the same.
     pub jobs: Option<NonZeroUsize>,
+    /// The CPU that the first engine runs on, of those that this process may use; the result is the same.
+    pub place: usize,
     /// A worker all by itself, without a fault, is no answer: there is nothing that it could race with.
     pub needs_company: bool,
     /// Who is told how far it has come.

@@ -17,6 +17,7 @@ pub(crate) mod paint;
 mod part;
 mod reporter;
 mod rows;
+mod silent;
 mod teeth;
 mod teeth_json;
 mod teeth_text;

@@ -36,6 +36,20 @@ pub(super) const CONSERVE: &[&str] = &["file", "pointer", "id", "done", "at_leas
 /// `[limits]`.
 pub(super) const LIMITS: &[&str] = &["steps", "cpu_seconds", "output_bytes"];
 
+/// Every table and its keys: what the reference has to tell.
+pub fn all_keys() -> [(&'static str, &'static [&'static str]); 8] {
+    [
+        ("Top", TOP),
+        ("worker", WORKER),
+        ("delay", DELAY),
+        ("fault", FAULT),
+        ("search", SEARCH),
+        ("oracle", ORACLE),
+        ("conserve", CONSERVE),
+        ("limits", LIMITS),
+    ]
+}
+
 /// The table to which a key belongs, for a key that stands in the wrong one.
 pub(super) fn home_of(key: &str) -> Option<&'static str> {
     let tables: [(&str, &[&str]); 7] = [

@@ -28,6 +28,7 @@ pub use duration::{DurationError, format_duration, parse_duration};
 pub use error::{Place, Problem, ScenarioError};
 pub use fault_kind::{FaultKind, FaultKindError};
 pub use first::first;
+pub use keys::all_keys;
 pub use model::{
     Command, Conserve, Delay, Ends, Expect, Fault, IgnorePointer, Kind, Limits, Nth, OracleConfig, Pattern, Scenario,
     Search, SearchKind, Serial, Worker,

@@ -4,11 +4,13 @@
 //! go over a socket pair; when either side dies the other notices, and everything below the engine ends with it.
 
 use std::{
+    convert::Infallible,
     io::{self, Read, Write},
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd},
         unix::net::UnixStream,
     },
+    panic::AssertUnwindSafe,
 };
 
 use nix::{
@@ -79,10 +81,7 @@ impl Engine {
         let machine = |e: &dyn std::fmt::Display| PrepareError::Machine(format!("cannot start the engine: {e}"));
         let (ours, theirs) = UnixStream::pair().map_err(|e| machine(&e))?;
         let keeper = match kernel::fork().map_err(|e| machine(&e))? {
-            ForkResult::Child => {
-                drop(ours);
-                keep(scenario, place, theirs);
-            }
+            ForkResult::Child => apart(|| keep(scenario, place, theirs)),
             ForkResult::Parent { child } => child,
         };
         drop(theirs);
@@ -164,15 +163,25 @@ impl Drop for Engine {
     }
 }
 
+/// What a forked process does. It must not come back into the caller's code, whose destructors are not its own, and
+/// would not know what to do with a panic either.
+fn apart(work: impl FnOnce() -> Infallible) -> ! {
+    match std::panic::catch_unwind(AssertUnwindSafe(work)) {
+        Ok(never) => match never {},
+        Err(_) => kernel::exit_now(4),
+    }
+}
+
 /// The process between caller and engine: enters the namespaces, whose first process its child becomes.
-fn keep(scenario: &Scenario, place: usize, mut socket: UnixStream) -> ! {
+fn keep(scenario: &Scenario, place: usize, mut socket: UnixStream) -> Infallible {
     let _ = kernel::die_with_parent();
+    close_others(&socket);
     if let Err(e) = sandbox::enter_namespaces() {
         let _ = send(&mut socket, &Answer::<Tree>::Machine(e.to_string()));
         kernel::exit_now(3);
     }
     match kernel::fork() {
-        Ok(ForkResult::Child) => serve(scenario, place, socket),
+        Ok(ForkResult::Child) => apart(|| serve(scenario, place, socket)),
         Ok(ForkResult::Parent { child }) => {
             drop(socket);
             while let Ok(None) = kernel::wait_one(child, true) {}
@@ -186,11 +195,11 @@ fn keep(scenario: &Scenario, place: usize, mut socket: UnixStream) -> ! {
 }
 
 /// The engine: process 1 of its namespace.
-fn serve(scenario: &Scenario, place: usize, mut socket: UnixStream) -> ! {
+fn serve(scenario: &Scenario, place: usize, mut socket: UnixStream) -> Infallible {
     let prepare = || -> Result<Session, PrepareError> {
         let machine = |e: &dyn std::fmt::Display| PrepareError::Machine(e.to_string());
         kernel::die_with_parent().map_err(|e| machine(&e))?;
-        close_on_exec();
+        rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).map_err(|e| machine(&e))?;
         sandbox::build_root().map_err(|e| machine(&e))?;
         pin(place);
         kernel::start_ticking().map_err(|e| machine(&e))?;
@@ -215,11 +224,14 @@ fn serve(scenario: &Scenario, place: usize, mut socket: UnixStream) -> ! {
     kernel::exit_now(0);
 }
 
-/// Descriptors that the caller left open must not reach the workers.
-fn close_on_exec() {
+/// Descriptors that the caller has open must not reach the workers, nor be kept open: at the other end of one may be a
+/// thread of the caller's that waits for its end.
+fn close_others(socket: &UnixStream) {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
-    for fd in entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok()).filter(|fd| *fd > 2) {
-        let _ = kernel::close_on_exec(fd);
+    let open: Vec<i32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    for fd in open.into_iter().filter(|fd| *fd > 2 && *fd != socket.as_raw_fd()) {
+        // That of the listing is closed already.
+        let _ = nix::unistd::close(fd);
     }
 }
 

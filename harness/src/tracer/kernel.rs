@@ -68,10 +68,11 @@ pub(super) fn listen(pid: Pid) -> Result<(), Errno> {
     Errno::result(result).map(drop)
 }
 
-/// `fork`. The engine has one thread when it calls this, so the child may do as it likes.
+/// `fork`. The engine has one thread when it calls this, so the child may do as it likes; its caller may have many.
 pub(super) fn fork() -> Result<ForkResult, Errno> {
     // SAFETY: the child either execs or is the engine itself, which uses nothing that another thread of the parent
-    // could have held locked but the allocator, which the C library makes safe across fork.
+    // could have held locked but the allocator, which the C library makes safe across fork: no lazily made global, and
+    // of std neither the locks of the standard streams nor, to change it, that of the environment.
     unsafe { nix::unistd::fork() }
 }
 
@@ -126,12 +127,6 @@ pub(super) fn reset_signals() {
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
     }
-}
-
-/// Sets the close-on-exec flag of a descriptor known by number only.
-pub(super) fn close_on_exec(fd: i32) -> io::Result<()> {
-    // SAFETY: no addresses.
-    check(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) })
 }
 
 /// `dup2`: makes descriptor `target` (of a process that is about to exec) the same as `fd`.
