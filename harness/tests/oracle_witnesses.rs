@@ -282,6 +282,7 @@ fn a_run_without_steps_or_with_foreign_actors_is_no_panic() {
         diverged: None,
         pending: Vec::new(),
         unmatched: Vec::new(),
+        cuts: Default::default(),
         ended: Ended::Done,
         outcome: None,
         warnings: Vec::new(),

@@ -15,7 +15,7 @@ use noclobber::{
         Scenario, Search, SearchKind, Serial, Worker, load, parse, save, save_to,
     },
     schema::Schema,
-    world::TimeModel,
+    world::{DiskModel, TimeModel},
 };
 use proptest::{collection, option, prelude::*, sample};
 
@@ -124,14 +124,16 @@ fn search() -> impl Strategy<Value = Search> {
         (1..100_u32).prop_map(SearchKind::Pct),
     ];
     let time = sample::select(vec![TimeModel::Fair, TimeModel::Adversarial, TimeModel::Real]);
-    (kind, any::<u64>(), 1..u64::MAX, option::of(duration()), any::<bool>(), time).prop_map(
-        |(search, seed, max_schedules, time_limit, exhaustive, time)| Search {
+    let disk = sample::select(DiskModel::ALL.to_vec());
+    (kind, any::<u64>(), 1..u64::MAX, option::of(duration()), any::<bool>(), time, disk).prop_map(
+        |(search, seed, max_schedules, time_limit, exhaustive, time, disk)| Search {
             search,
             seed,
             max_schedules,
             time_limit,
             exhaustive,
             time,
+            disk,
         },
     )
 }

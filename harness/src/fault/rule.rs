@@ -85,14 +85,21 @@ impl Rule {
 
     /// Whether this worker can be hit at this step.
     pub fn matches(&self, worker: usize, target: &Target<'_>) -> bool {
+        self.names(worker, target) && self.can_hit(target)
+    }
+
+    /// Whether this step is one that the fault names, whether or not it could happen there.
+    pub fn names(&self, worker: usize, target: &Target<'_>) -> bool {
         self.workers.contains(&worker)
             && self.matcher.as_ref().is_none_or(|m| m.matches_parts(target.op, target.path, target.path2))
-            && self.can_hit(target)
     }
 
     /// Whether steps of this operation must be choice points although nothing depends on them: closes, syncs and the
     /// worker's end, where this fault can happen there.
     pub fn wants(&self, worker: usize, op: Op) -> bool {
+        if self.kind == FaultKind::PowerCut {
+            return matches!(op, Op::Sync | Op::Exit);
+        }
         let nothing = Target { op, path: None, path2: None, offset: None, len: 0, append: false, waits: false };
         self.workers.contains(&worker)
             && match op {

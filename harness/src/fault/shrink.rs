@@ -57,6 +57,17 @@ fn earlier(faults: &[Injection]) -> Vec<Vec<Injection>> {
     for (i, fault) in faults.iter().enumerate() {
         let Some(nth) = fault.nth else { continue };
         let mut places = vec![1, nth / 2, nth.saturating_sub(1)];
+        if let Some(loss) = fault.loss {
+            // Less that is lost first, then earlier.
+            let mut losses = vec![0, 1, loss / 2, loss.saturating_sub(1)];
+            losses.retain(|less| *less < loss);
+            losses.dedup();
+            for less in losses {
+                let mut candidate = faults.to_vec();
+                candidate[i].loss = Some(less);
+                out.push(candidate);
+            }
+        }
         places.retain(|place| (1..nth).contains(place));
         places.dedup();
         for place in places {

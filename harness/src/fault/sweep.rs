@@ -13,7 +13,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Rule, Target};
+use super::{Rule, Target, power_cut::PowerCuts};
 use crate::{
     explore::{Explorer, Seen, Stop, Summary, TraceHash, Unrepeatable},
     scenario::{FaultKind, GlobError, Nth, Scenario, Search},
@@ -41,6 +41,10 @@ pub struct Sweep {
     make: Box<dyn Fn() -> Explorer>,
     /// First the orders without a fault.
     branches: Vec<Branch>,
+    /// Power cuts are placed in those, and tried one order each.
+    cuts: Option<PowerCuts>,
+    cut_next: bool,
+    cut_steps: u64,
     /// For each rule and worker: how many placements there are.
     placed: BTreeMap<(usize, usize), u64>,
     /// Rules with a number or `all` are placed at once.
@@ -68,7 +72,8 @@ impl Sweep {
         interrupt: Arc<AtomicBool>,
         make: impl Fn() -> Explorer + 'static,
     ) -> Result<Sweep, GlobError> {
-        let rules = scenario.faults.iter().map(Rule::new).collect::<Result<_, _>>()?;
+        let rules = scenario.faults.iter().map(Rule::new).collect::<Result<Vec<Rule>, _>>()?;
+        let power = rules.iter().position(|rule| rule.kind == FaultKind::PowerCut);
         let free = Branch { faults: Vec::new(), explorer: make(), over: false, runs: 0, fired: false };
         let shares_first = free.explorer.shares_first_run();
         Ok(Sweep {
@@ -77,6 +82,9 @@ impl Sweep {
             names: scenario.workers.iter().map(|w| w.name.clone()).collect(),
             make: Box::new(make),
             branches: vec![free],
+            cuts: power.map(PowerCuts::new),
+            cut_next: false,
+            cut_steps: 0,
             placed: BTreeMap::new(),
             begun: false,
             turn: 0,
@@ -136,9 +144,19 @@ impl Sweep {
         if self.search.time_limit.is_some_and(|limit| self.started.elapsed() >= limit) {
             return self.over(Stop::Time);
         }
-        if self.branches.iter().map(|b| b.runs).sum::<u64>() >= self.search.max_schedules {
-            let done = self.branches.iter().all(|b| b.over || b.explorer.summary().exhausted);
+        let tried = self.cuts.as_ref().map_or(0, PowerCuts::tried);
+        if self.branches.iter().map(|b| b.runs).sum::<u64>() + tried >= self.search.max_schedules {
+            let done = self.branches.iter().all(|b| b.over || b.explorer.summary().exhausted)
+                && self.cuts.as_ref().is_none_or(PowerCuts::is_exhausted);
             return self.over(if done { Stop::Exhausted } else { Stop::Schedules });
+        }
+        // In turns with everything else.
+        self.cut_next = !self.cut_next || self.branches.iter().all(|b| b.over);
+        if self.cut_next {
+            if let Some(plan) = self.cuts.as_mut().and_then(PowerCuts::next_plan) {
+                return Some(plan);
+            }
+            self.cut_next = false;
         }
         for step in 0..self.branches.len() {
             let at = (self.turn + step) % self.branches.len();
@@ -154,6 +172,10 @@ impl Sweep {
                 }
                 None => branch.over = true,
             }
+        }
+        if let Some(plan) = self.cuts.as_mut().and_then(PowerCuts::next_plan) {
+            self.cut_next = true;
+            return Some(plan);
         }
         self.over(Stop::Exhausted)
     }
@@ -175,6 +197,12 @@ impl Sweep {
     /// # Errors
     /// [`Unrepeatable`]: the verdict is cannot-tell.
     pub fn observe(&mut self, run: &Run) -> Result<Seen, Unrepeatable> {
+        if self.cut_next && !run.faults.is_empty() {
+            self.cut_steps += run.steps.len() as u64;
+            self.hash.add(run);
+            let cut = run.steps.iter().any(|step| step.fault().is_some());
+            return Ok(if cut { Seen::New } else { Seen::Incomplete });
+        }
         let first = self.shares_first && self.branches[0].runs == 0;
         let branch = &mut self.branches[self.awaited];
         branch.runs += 1;
@@ -184,6 +212,9 @@ impl Sweep {
             self.hash.add(run);
             if self.awaited == 0 && matches!(run.ended, Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_)) {
                 self.place(run, first || seen == Seen::Shared);
+                if let Some(cuts) = &mut self.cuts {
+                    cuts.place(run);
+                }
             }
         }
         Ok(seen)
@@ -209,6 +240,12 @@ impl Sweep {
             sum.steps += other.steps;
             sum.exhausted &= other.exhausted;
         }
+        if let Some(cuts) = &self.cuts {
+            sum.schedules += cuts.tried();
+            sum.classes += cuts.tried();
+            sum.steps += self.cut_steps;
+            sum.exhausted &= cuts.is_exhausted();
+        }
         sum.stop = self.stop;
         sum.elapsed = self.started.elapsed();
         sum.miss_bound = None;
@@ -219,7 +256,10 @@ impl Sweep {
 
     /// Patterns that never matched a step, as written; to be asked when the search is over.
     pub fn unmatched(&self) -> Vec<String> {
-        let unused = |number: &usize| !self.fired(*number) && self.rules[*number].kind != FaultKind::PowerCut;
+        let unused = |number: &usize| match (&self.rules[*number].kind, &self.cuts) {
+            (FaultKind::PowerCut, Some(cuts)) => cuts.tried() == 0,
+            _ => !self.fired(*number),
+        };
         let rules = (0..self.rules.len()).filter(unused);
         rules.filter_map(|number| self.rules[number].at.clone()).collect()
     }
@@ -243,6 +283,7 @@ impl Sweep {
                 _ => format!("{kind} in all {places} places of {who}"),
             });
         }
+        out.extend(self.cuts.as_ref().map(|cuts| cuts.coverage(self.search.disk.name())));
         if !out.is_empty() {
             out.push("at most one fault a run".into());
         }
@@ -262,9 +303,9 @@ impl Sweep {
             }
             match rule.nth {
                 Nth::Number(_) | Nth::All if self.begun => {}
-                Nth::All => found.push(Injection { rule: number, actor: None, nth: None }),
+                Nth::All => found.push(Injection { rule: number, actor: None, nth: None, loss: None }),
                 Nth::Number(nth) => {
-                    let of = |w: &usize| Injection { rule: number, actor: Some(actor(*w)), nth: Some(nth) };
+                    let of = |w: &usize| Injection { rule: number, actor: Some(actor(*w)), nth: Some(nth), loss: None };
                     found.extend(rule.workers.iter().map(of));
                 }
                 Nth::Each => {
@@ -272,7 +313,12 @@ impl Sweep {
                         let places = places(rule, *worker, &run.steps);
                         let placed = self.placed.entry((number, *worker)).or_default();
                         for nth in places.into_iter().filter(|nth| nth > placed) {
-                            found.push(Injection { rule: number, actor: Some(actor(*worker)), nth: Some(nth) });
+                            found.push(Injection {
+                                rule: number,
+                                actor: Some(actor(*worker)),
+                                nth: Some(nth),
+                                loss: None,
+                            });
                         }
                         let last = found.last().filter(|f| f.rule == number && f.actor == Some(actor(*worker)));
                         *placed = last.and_then(|f| f.nth).unwrap_or(*placed).max(*placed);

@@ -21,7 +21,7 @@ use crate::{
     fault::Sweep,
     oracle::{Case, Judge, Judgement, Lockset, Sharing, witness_warnings},
     report::{EndedBy, Explored, Part, Report, Verdict, as_expected, classes_hash},
-    scenario::{Expect, FaultKind, Kind, Scenario, SearchKind, Serial},
+    scenario::{Expect, Kind, Scenario, SearchKind, Serial},
     world::{ActorId, Ended, Plan, Policy, Run, Warning, WarningKind, Weakening},
 };
 
@@ -245,9 +245,6 @@ impl<'a> Hunt<'a> {
 
     /// Every pattern of a fault must have matched, and every fault must be one that can be injected.
     fn fitting_faults(&mut self, sweep: &Sweep) -> Result<(), GuardError> {
-        if self.scenario.faults.iter().any(|fault| fault.parsed_kind() == Ok(FaultKind::PowerCut)) {
-            self.doubt("power cuts are not injected by this version".into());
-        }
         // A worker that fails does not come to the steps that the patterns mean.
         if !self.doubts.is_empty() {
             return Ok(());

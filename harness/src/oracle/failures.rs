@@ -37,7 +37,14 @@ pub(super) enum Leniency {
 }
 
 /// The ways in which failed workers and those hit by a fault may count, the strictest first.
-pub(super) fn attempts(workers: usize, failed: &BTreeSet<usize>, hit: &BTreeSet<usize>) -> Vec<Attempt> {
+///
+/// `acknowledged`: who ended well before the power went; several of them may have lost their work at once.
+pub(super) fn attempts(
+    workers: usize,
+    failed: &BTreeSet<usize>,
+    hit: &BTreeSet<usize>,
+    acknowledged: &BTreeSet<usize>,
+) -> Vec<Attempt> {
     let everyone: BTreeSet<usize> = (0..workers).collect();
     let mut out = Vec::new();
     for left_out in subsets(hit) {
@@ -50,13 +57,16 @@ pub(super) fn attempts(workers: usize, failed: &BTreeSet<usize>, hit: &BTreeSet<
         }
     }
     let well = &(&everyone - hit) - failed;
-    if !hit.is_empty() {
-        for gone in &well {
-            for left_out in subsets(hit) {
-                let left_out: BTreeSet<usize> = left_out.into_iter().chain([*gone]).collect();
-                let loose = &left_out | hit;
-                out.push(Attempt { participants: &everyone - &left_out, loose, kind: Leniency::Lost });
-            }
+    let gone: Vec<BTreeSet<usize>> = match (acknowledged.is_empty(), hit.is_empty()) {
+        (false, _) => subsets(&(acknowledged & &well)).into_iter().filter(|gone| !gone.is_empty()).collect(),
+        (true, false) => well.iter().map(|gone| [*gone].into()).collect(),
+        (true, true) => Vec::new(),
+    };
+    for gone in &gone {
+        for left_out in subsets(hit) {
+            let left_out: BTreeSet<usize> = &left_out | gone;
+            let loose = &left_out | hit;
+            out.push(Attempt { participants: &everyone - &left_out, loose, kind: Leniency::Lost });
         }
     }
     out

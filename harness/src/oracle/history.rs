@@ -184,6 +184,9 @@ impl History {
 
     fn step(&mut self, number: usize, step: &Step) {
         self.note_fault(number, step);
+        if step.fault() == Some("power-cut") {
+            return self.lose(step);
+        }
         if step.failed() && step.effects.is_empty() {
             return;
         }
@@ -254,7 +257,7 @@ impl History {
                 for inode in own {
                     self.unfinished.insert(inode, (actor, u64::MAX));
                     // Of a worker that goes on without one of its processes another may still publish.
-                    if kind == "kill"
+                    if matches!(kind, "kill" | "power-cut")
                         && let Some(dirty) = self.dirty.remove(&inode)
                     {
                         self.publish(inode, &dirty, number, false);
@@ -275,6 +278,35 @@ impl History {
                 self.unfinished.retain(|_, (_, missing)| *missing > 0);
             }
             _ => {}
+        }
+    }
+
+    /// The power goes: names lead to other files from now on, and what is in some of them nobody wrote like that.
+    fn lose(&mut self, step: &Step) {
+        for effect in &step.effects {
+            match effect {
+                Effect::Bind { path, inode: None } => drop(self.bound.remove(path)),
+                Effect::Bind { path, inode: Some(inode) } => {
+                    if let Some(old) = self.bound.insert(path.clone(), *inode) {
+                        self.content.insert(*inode, self.content.get(&old).cloned().flatten());
+                        if let Some(version) = self.current.get(&old).copied() {
+                            self.current.insert(*inode, version);
+                        }
+                    } else {
+                        let version = self.versions.get(path).and_then(|all| all.last());
+                        self.content.insert(*inode, version.and_then(|version| version.bytes.clone()));
+                    }
+                    self.once_bound.insert(path.clone());
+                }
+                Effect::Content { inode, after } => {
+                    let path = self.bound.iter().find(|(_, bound)| *bound == inode).map(|(path, _)| path.clone());
+                    let last = path.and_then(|path| self.versions.get(&path)?.last()?.by);
+                    let by = last.unwrap_or(usize::from(step.actor.0));
+                    self.content.insert(*inode, after.clone());
+                    self.unfinished.insert(*inode, (by, u64::MAX));
+                    self.current.remove(inode);
+                }
+            }
         }
     }
 

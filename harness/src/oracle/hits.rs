@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::outcome::killed;
-use crate::world::{Run, Step};
+use crate::world::{IN_ORDER_FLAG, Run, Step};
 
 /// The workers that were killed, lost a process, or got an error or too few bytes that were injected. One that only
 /// stood still, or whose call was done in two parts, has nothing to excuse it.
@@ -25,5 +25,22 @@ pub(super) fn faults(run: &Run) -> Vec<String> {
 }
 
 fn is_hit(step: &Step) -> bool {
-    step.fault().is_some_and(|kind| !kind.starts_with("pause") && kind != "split")
+    // Whom a power cut kills is told by how it ended; who had ended before is not excused.
+    step.fault().is_some_and(|kind| !kind.starts_with("pause") && !["split", POWER_CUT].contains(&kind))
+}
+
+/// What the kind of a power cut is called.
+const POWER_CUT: &str = "power-cut";
+
+/// Where in a run the power goes, and whether the disk then was as at some moment since the last worker ended.
+pub(super) fn power_cut(run: &Run) -> Option<(usize, bool)> {
+    let at = run.steps.iter().position(|step| step.fault() == Some(POWER_CUT))?;
+    Some((at, run.steps[at].flags.iter().any(|flag| flag == IN_ORDER_FLAG)))
+}
+
+/// The workers that ended well before the power went: what they did was acknowledged.
+pub(super) fn acknowledged(run: &Run, hit: &BTreeSet<usize>) -> BTreeSet<usize> {
+    let Some((at, _)) = power_cut(run) else { return BTreeSet::new() };
+    let before: BTreeSet<usize> = run.steps[..at].iter().map(|step| usize::from(step.actor.0)).collect();
+    &before - hit
 }

@@ -9,7 +9,7 @@ use super::{
     error::OracleError,
     failures::{failed, failed_workers, left_behind, worker_failed},
     history::History,
-    hits::hit_workers,
+    hits::{hit_workers, power_cut},
     judgement::{Accusation, Judgement, Wrong, note},
     outcome::ending_text,
     reference::SerialRunner,
@@ -158,8 +158,8 @@ impl Judge {
             (Some(_), None) => unknown = unknown.or(Some("the check was not run".to_owned())),
             _ => {}
         }
-        if hit.is_empty() {
-            self.published.learn(&history);
+        if hit.is_empty() && power_cut(run).is_none() {
+            self.published.learn(&history, outcome);
         } else {
             self.after_fault(run, &history, outcome, &hit, &mut accusations, &mut warnings);
         }
@@ -198,7 +198,7 @@ impl Judge {
             return;
         }
         let case = Case { scenario: &self.scenario, initial: &self.initial };
-        let files = torn_files(&case, history, outcome, &self.published);
+        let files = torn_files(&case, history, outcome, &self.published, power_cut(run).is_some());
         // Where only a check decides, it has read the files and accepts them or not.
         let decided = self.scenario.oracle.serial == Serial::Off && self.scenario.check.is_some();
         if decided && accusations.is_empty() {

@@ -28,7 +28,8 @@ pub fn step_lines(case: &Case<'_>, run: &Run) -> Vec<StepLine> {
             result: step.result.clone(),
             time_ms: step.time_us / 1000,
             note: (!notes.is_empty()).then(|| notes.join(", ")),
-            chosen: step.chosen,
+            // A power cut is nobody's decision, and still the point of the story.
+            chosen: step.chosen || step.fault().is_some(),
         }
     };
     run.steps.iter().enumerate().map(line).collect()

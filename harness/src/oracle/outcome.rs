@@ -165,9 +165,9 @@ pub(super) fn idle(end: &ActorEnd) -> bool {
     end.ended_by.as_deref() == Some("idle")
 }
 
-/// Hit by a kill.
+/// Hit by a kill, or by a power cut.
 pub(super) fn killed(end: &ActorEnd) -> bool {
-    end.ended_by.as_deref() == Some("kill")
+    matches!(end.ended_by.as_deref(), Some("kill" | "power-cut"))
 }
 
 fn code(exit: Option<i32>) -> String {

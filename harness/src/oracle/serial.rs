@@ -16,6 +16,7 @@ use super::{
     error::OracleError,
     failures::{Attempt, Leniency, attempts, failed_workers, left_behind, worker_failed},
     graph,
+    hits::{acknowledged, power_cut},
     judgement::{Accusation, note},
     mask::Mask,
     operations::{Operations, Serializable, is_marker},
@@ -198,11 +199,11 @@ impl SerialJudge {
             heavy: None,
             warnings: BTreeSet::new(),
         };
-        for attempt in attempts(scenario.workers.len(), &failed, hit) {
-            // What only those made whose work is gone is left behind too (their lock file).
+        for attempt in attempts(scenario.workers.len(), &failed, hit, &acknowledged(run, hit)) {
+            // What only those made whose work is gone is left behind too (their lock file); after a power cut anybody's.
             let gone = (0..scenario.workers.len()).filter(|worker| !attempt.participants.contains(worker));
             let makers = match attempt.kind {
-                Leniency::Lost => &(hit | &gone.collect()),
+                Leniency::Lost if power_cut(run).is_none() => &(hit | &gone.collect()),
                 _ => &attempt.loose,
             };
             search.left_behind = left_behind(&run.steps, outcome, makers, &self.initial);
@@ -290,6 +291,10 @@ impl SerialJudge {
         outcome: &Outcome,
         hit: &BTreeSet<usize>,
     ) -> Result<SerialVerdict, Vec<String>> {
+        // The steps say nothing of a disk that is not as they left it.
+        if let Some((_, false)) = power_cut(run) {
+            return Err(Vec::new());
+        }
         let operations = Operations::of(&run.steps, scenario.workers.len());
         let failed = &self.unusual_failures(scenario, outcome) - hit;
         // An operation that a fault cut short is not excused by the order of the others: it must have done nothing.

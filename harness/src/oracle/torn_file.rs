@@ -11,7 +11,11 @@ use crate::world::{Node, Outcome};
 
 /// Contents that runs without faults published, per path.
 #[derive(Debug, Default)]
-pub(super) struct Published(BTreeMap<String, BTreeSet<[u8; 32]>>);
+pub(super) struct Published {
+    contents: BTreeMap<String, BTreeSet<[u8; 32]>>,
+    /// Paths that are there when everybody has ended.
+    lasting: BTreeSet<String>,
+}
 
 /// A file that a fault left incomplete.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,24 +30,37 @@ pub struct TornFile {
 
 impl Published {
     /// Learns a run without faults.
-    pub(super) fn learn(&mut self, history: &History) {
+    pub(super) fn learn(&mut self, history: &History, outcome: &Outcome) {
+        self.lasting.extend(outcome.files.keys().cloned());
         for (path, versions) in &history.versions {
             for bytes in versions.iter().filter(|v| v.published).filter_map(|v| v.bytes.as_deref()) {
-                self.0.entry(path.clone()).or_default().insert(*blake3::hash(bytes).as_bytes());
+                self.contents.entry(path.clone()).or_default().insert(*blake3::hash(bytes).as_bytes());
             }
         }
     }
 
+    /// Whether a name is more than a step on the way: of a temporary file that was closed nobody expects that it
+    /// outlasts a power cut whole.
+    fn lasts(&self, case: &Case<'_>, path: &str) -> bool {
+        self.lasting.contains(path) || case.initial.contains_key(path)
+    }
+
     fn knows(&self, path: &str, bytes: &[u8]) -> bool {
-        self.0.get(path).is_some_and(|known| known.contains(blake3::hash(bytes).as_bytes()))
+        self.contents.get(path).is_some_and(|known| known.contains(blake3::hash(bytes).as_bytes()))
     }
 }
 
-/// The torn files of a run.
-pub(super) fn torn_files(case: &Case<'_>, history: &History, outcome: &Outcome, known: &Published) -> Vec<TornFile> {
+/// The torn files of a run; `cut`: the power went in it.
+pub(super) fn torn_files(
+    case: &Case<'_>,
+    history: &History,
+    outcome: &Outcome,
+    known: &Published,
+    cut: bool,
+) -> Vec<TornFile> {
     let mut out = Vec::new();
     for (path, versions) in history.versions.iter().filter(|(path, _)| !case.ignores(path)) {
-        let Some(by) = history.cut_short(path) else { continue };
+        let Some(by) = history.cut_short(path).filter(|_| !cut || known.lasts(case, path)) else { continue };
         let Some(Node::File { bytes, .. }) = outcome.files.get(path) else { continue };
         let mut published = versions.iter().filter(|v| v.published && !v.absent).peekable();
         if published.peek().is_none() || known.knows(path, bytes) {

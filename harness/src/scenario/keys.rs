@@ -27,7 +27,7 @@ pub(super) const DELAY: &[&str] = &["worker", "after", "before", "nth", "for"];
 /// `[[fault]]`.
 pub(super) const FAULT: &[&str] = &["worker", "kind", "at", "nth"];
 /// `[search]`.
-pub(super) const SEARCH: &[&str] = &["search", "seed", "max_schedules", "time_limit", "exhaustive", "time"];
+pub(super) const SEARCH: &[&str] = &["search", "seed", "max_schedules", "time_limit", "exhaustive", "time", "disk"];
 /// `[oracle]`.
 pub(super) const ORACLE: &[&str] =
     &["serial", "state", "stdout", "multiset", "ignore", "ignore_pointer", "conserve", "allow", "shares_nothing"];

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::world::{Op, TimeModel};
+use crate::world::{DiskModel, Op, TimeModel};
 
 /// An anomaly kind, most severe first: the order of the variants is the order of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -130,6 +130,8 @@ pub struct Search {
     pub exhaustive: bool,
     /// The model of time.
     pub time: TimeModel,
+    /// What a power cut may do to the disk.
+    pub disk: DiskModel,
 }
 
 impl Default for Search {
@@ -141,6 +143,7 @@ impl Default for Search {
             time_limit: None,
             exhaustive: false,
             time: TimeModel::Fair,
+            disk: DiskModel::Strict,
         }
     }
 }

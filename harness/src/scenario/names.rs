@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 use thiserror::Error;
 
 use super::{Ends, Expect, Kind, SearchKind};
-use crate::world::{Op, TimeModel};
+use crate::world::{DiskModel, Op, TimeModel};
 
 /// A word that is none of those that are known here.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -192,6 +192,11 @@ pub fn time_name(time: TimeModel) -> &'static str {
 /// `fair`, `adversarial` or `real`.
 pub fn parse_time(word: &str) -> Result<TimeModel, UnknownName> {
     find("model of time", word, &[TimeModel::Fair, TimeModel::Adversarial, TimeModel::Real], time_name)
+}
+
+/// `strict` or `ext4-ordered`.
+pub(super) fn parse_disk(word: &str) -> Result<DiskModel, UnknownName> {
+    find("model of the disk", word, &DiskModel::ALL, DiskModel::name)
 }
 
 /// `exit` or `idle`.

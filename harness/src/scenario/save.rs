@@ -213,6 +213,9 @@ impl Toml {
         if search.time != default.time {
             self.string("time", time_name(search.time));
         }
+        if search.disk != default.disk {
+            self.string("disk", search.disk.name());
+        }
     }
 
     fn oracle(&mut self, scenario: &Scenario) {

@@ -2,7 +2,8 @@
 
 use super::{
     Delay, Fault, FaultKind, Limits, Nth, Pattern, Problem, ScenarioError, Search, UnknownName, keys,
-    names::parse_time,
+    names::parse_disk,
+    parse_time,
     roster::Roster,
     table::{Item, Table},
 };
@@ -90,6 +91,9 @@ pub(super) fn search(item: &Item<'_>) -> Result<Search, ScenarioError> {
     }
     if let Some(item) = table.get("time") {
         search.time = parse_time(item.string("a model of time in quotes")?).map_err(|e| item.error(e))?;
+    }
+    if let Some(item) = table.get("disk") {
+        search.disk = parse_disk(item.string("a model of the disk in quotes")?).map_err(|e| item.error(e))?;
     }
     Ok(search)
 }

@@ -209,6 +209,7 @@ pub(super) enum Call {
     },
     Sync {
         fd: Option<i32>,
+        kind: SyncKind,
     },
     Map {
         fd: i32,
@@ -322,4 +323,15 @@ pub(super) enum Times {
     Timeval(u64),
     /// `struct utimbuf` (0: now).
     Utimbuf(u64),
+}
+
+/// What a sync promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SyncKind {
+    /// One file or directory; with `data_only` no more of its metadata than reading it back needs.
+    File { data_only: bool },
+    /// Everything.
+    All,
+    /// Nothing that outlasts a power cut.
+    Nothing,
 }

@@ -209,7 +209,7 @@ impl Machine {
             Call::Map { fd, protection, flags } => self.draft_map(pid, fd, protection, flags),
             Call::Flock { fd, op } => self.draft_flock(pid, fd, op),
             Call::Fcntl { fd, cmd, arg } => self.draft_fcntl(pid, fd, cmd, arg),
-            Call::Sync { fd } => self.draft_sync(pid, fd),
+            Call::Sync { fd, .. } => self.draft_sync(pid, fd),
             Call::Close { fd } => self.draft_close(pid, vec![fd]),
             Call::Dup2 { to, .. } => self.draft_close(pid, vec![to]),
             Call::CloseRange { first, last, .. } => {

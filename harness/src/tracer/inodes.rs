@@ -36,11 +36,16 @@ pub(super) struct Inodes {
 impl Inodes {
     /// Starts a run: these are the files of the world, in path order.
     pub(super) fn start(&mut self, initial: impl Iterator<Item = u64>, epoch_us: u64) {
-        self.known.clear();
         self.made.clear();
+        self.restart(INITIAL, initial, epoch_us);
+    }
+
+    /// Begins again in the middle of a run, with other files: these, numbered from `first`.
+    pub(super) fn restart(&mut self, first: u64, initial: impl Iterator<Item = u64>, epoch_us: u64) {
+        self.known.clear();
         let old = (epoch_us - INITIAL_AGE_US) * 1000;
         for (n, real) in initial.enumerate() {
-            let number = Inode(INITIAL + n as u64);
+            let number = Inode(first + n as u64);
             self.known.insert(real, Known { number, modified: old, changed: old, changes: 0, dirty: false });
         }
     }

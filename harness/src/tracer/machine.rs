@@ -25,6 +25,8 @@ use super::{
     locks::RecordLocks,
     notify::Watched,
     signals::Signals,
+    session::CutPoint,
+    storage::Storage,
     task::{Pending, State, Task},
     template::Template,
     timers::Timers,
@@ -158,6 +160,10 @@ pub(super) struct Machine {
     pub weakening: Option<Weakening>,
     /// Renames that are being made by copying.
     pub copying: BTreeMap<Pid, Copying>,
+    /// What happened to the disk, when the power may be cut.
+    pub storage: Option<Storage>,
+    /// The moments of this run at which it may be.
+    pub cut_points: Vec<CutPoint>,
 }
 
 impl Machine {
@@ -201,6 +207,8 @@ impl Machine {
             timers_fired: Vec::new(),
             weakening: None,
             copying: BTreeMap::new(),
+            storage: None,
+            cut_points: Vec::new(),
         })
     }
 
@@ -230,6 +238,25 @@ impl Machine {
         self.timers_fired.clear();
         self.copying.clear();
         self.delays.begin();
+        self.storage = None;
+        self.cut_points.clear();
+    }
+
+    /// What the kernel kept for processes that are gone.
+    pub(super) fn forget_kernel_state(&mut self) {
+        self.record_locks = RecordLocks::default();
+        self.locked.clear();
+        self.mapped.clear();
+        if let Some(shared) = &mut self.shared_clock {
+            shared.owner = None;
+        }
+    }
+
+    /// A moment at which the power may go.
+    pub(super) fn note_cut_point(&mut self, at: usize) {
+        let Some(storage) = &self.storage else { return };
+        let ended = (0..self.actors.len()).filter(|actor| self.actors[*actor].ended).collect();
+        self.cut_points.push(CutPoint { at, events: storage.events.len(), ended });
     }
 
     /// The task; it must exist.

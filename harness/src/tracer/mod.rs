@@ -35,6 +35,7 @@ mod signals;
 mod sockets;
 mod start;
 mod steps;
+mod storage;
 mod syscalls;
 mod task;
 mod template;

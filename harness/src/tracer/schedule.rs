@@ -48,6 +48,10 @@ pub(super) struct Order<'a> {
     pub time: TimeModel,
     /// Bytes of output kept per stream.
     pub output_limit: u64,
+    /// The decisions made before (a run that goes on after a power cut).
+    pub choices: Vec<Choice>,
+    /// The power goes when so many decisions were made.
+    pub cut: Option<usize>,
 }
 
 /// A schedule that came to its end.
@@ -58,6 +62,8 @@ pub(super) struct Finished {
     pub choices: Vec<Choice>,
     /// What the steps that actors still waited with would have touched.
     pub pending: Vec<(ActorId, Vec<Access>)>,
+    /// The power went: everybody was killed, and the run is to go on from what the disk holds.
+    pub cut: bool,
 }
 
 /// The state of one run.
@@ -74,21 +80,24 @@ struct Schedule<'a> {
     tried_again: bool,
     /// In a serial order: workers that wait for more and let the next one begin.
     parked: Vec<usize>,
+    cut: bool,
 }
 
 impl Machine {
     /// Runs one schedule to its end. All tasks are gone afterwards.
-    pub(super) fn run(&mut self, order: Order<'_>, filters: &Filters) -> Result<Finished, Lost> {
+    pub(super) fn run(&mut self, mut order: Order<'_>, filters: &Filters) -> Result<Finished, Lost> {
         let count = order.workers.len();
+        let choices = std::mem::take(&mut order.choices);
         let mut schedule = Schedule {
             order,
-            choices: Vec::new(),
+            choices,
             last: None,
             repeats: (0..count).map(|_| Repeats::default()).collect(),
             inherited: vec![Vec::new(); count],
             barrier: false,
             tried_again: false,
             parked: Vec::new(),
+            cut: false,
         };
         self.waited_for = (0..count).map(|i| schedule.order.workers.iter().any(|w| w.after.contains(&i))).collect();
         let ended = schedule.run(self, filters);
@@ -96,7 +105,7 @@ impl Machine {
         let ended = ended?;
         let pending = self.pending_accesses();
         self.kill_all()?;
-        Ok(Finished { ended, choices: schedule.choices, pending })
+        Ok(Finished { ended, choices: schedule.choices, pending, cut: schedule.cut })
     }
 }
 
@@ -108,6 +117,13 @@ impl Schedule<'_> {
                 continue;
             }
             machine.check_output()?;
+            if machine.cut_points.last().is_none_or(|point| point.at != self.choices.len()) {
+                machine.note_cut_point(self.choices.len());
+            }
+            if self.order.cut == Some(self.choices.len()) {
+                self.cut = true;
+                return Ok(Ended::Done);
+            }
             machine.release_ready();
             if machine.interrupt_held()? {
                 machine.settle()?;

@@ -1,6 +1,10 @@
 //! A scenario inside its sandbox: the world prepared once, run again and again, accepted or rejected by the
 //! scenario's own commands.
 
+mod power_cut;
+
+pub(super) use power_cut::CutPoint;
+
 use std::{
     collections::{BTreeMap, HashMap},
     ffi::OsString,
@@ -23,8 +27,8 @@ use crate::{
     explore,
     scenario::{self, Command, Ends, Scenario},
     world::{
-        ActorEnd, CheckResult, Ended, Node, Op, Outcome, Plan, Policy, Run, Step, Tree, Warning, WarningKind, WorkTree,
-        read_node,
+        ActorEnd, CheckResult, Cuts, Ended, Node, Op, Outcome, Plan, Policy, Run, Step, Tree, Warning, WarningKind,
+        WorkTree, read_node,
     },
 };
 
@@ -133,8 +137,11 @@ impl Session {
             }
             _ => None,
         };
+        let cut = plan.faults.iter().find_map(|f| Some((usize::try_from(f.nth?).ok()?, f.loss?)));
+        let serial_order: Option<Vec<usize>> = serial.clone();
         let mut chooser = explore::chooser(plan);
-        self.machine.record = plan.record;
+        // The bytes of writes are needed to tell what of them is lost.
+        self.machine.record = plan.record || self.cuts_power();
         self.machine.explored = true;
         self.machine.faults.begin(&plan.faults);
         self.machine.weakening.clone_from(&plan.weakening);
@@ -145,11 +152,27 @@ impl Session {
             timeline: plan.then == Policy::Timeline && plan.prefix.is_empty(),
             time: self.scenario.search.time,
             output_limit: self.scenario.limits.output_bytes,
+            choices: Vec::new(),
+            cut: cut.map(|(at, _)| at),
         };
-        let result = self.machine.run(order, &self.filters);
+        let mut result = self.machine.run(order, &self.filters);
+        if let (Ok(Finished { cut: true, choices, .. }), Some((_, loss))) = (&mut result, cut) {
+            self.lose_power(loss).map_err(io_error)?;
+            let order = Order {
+                workers: &workers,
+                chooser: chooser.as_mut(),
+                serial: None,
+                timeline: false,
+                time: self.scenario.search.time,
+                output_limit: self.scenario.limits.output_bytes,
+                choices: std::mem::take(choices),
+                cut: None,
+            };
+            result = self.machine.run(order, &self.filters);
+        }
         // Setup, state and check keep all they ask for.
         self.machine.weakening = None;
-        let Finished { ended, choices, pending } = match result {
+        let Finished { ended, choices, pending, .. } = match result {
             Ok(finished) => finished,
             Err(lost) => {
                 let _ = self.machine.kill_all();
@@ -159,10 +182,12 @@ impl Session {
                 };
                 // No decision is told of a run that was lost, and none of its steps was one.
                 self.machine.steps.iter_mut().for_each(|step| step.chosen = false);
-                Finished { ended, choices: Vec::new(), pending: Vec::new() }
+                Finished { ended, choices: Vec::new(), pending: Vec::new(), cut: false }
             }
         };
         let diverged = chooser.diverged();
+        // State and check make the machine forget.
+        let cuts = if plan.faults.is_empty() && serial_order.is_none() { self.cuts() } else { Cuts::default() };
         // State and check reset the delays.
         let unmatched = self.machine.delays.unmatched();
         let outcome = match ended {
@@ -194,7 +219,7 @@ impl Session {
             }
         }
         let faults = plan.faults.clone();
-        Ok(Run { steps, choices, faults, diverged, ended, pending, outcome, warnings, unmatched })
+        Ok(Run { steps, choices, faults, diverged, ended, pending, outcome, warnings, cuts, unmatched })
     }
 
     /// `{3}` in a warning is the name of worker 3.
@@ -268,12 +293,15 @@ impl Session {
         let world = self.world.reset(base, &touched)?;
         self.tmp.reset(&Tree::new(), &touched)?;
         self.shm.reset(&Tree::new(), &touched)?;
-        numbered.extend(world.into_iter().map(|(_, inode)| inode));
+        numbered.extend(world.iter().map(|(_, inode)| *inode));
         for (_, tree, base) in &mut self.watched {
             numbered.extend(tree.reset(base, &touched)?.into_iter().map(|(_, inode)| inode));
         }
         self.machine.begin(actors, variant);
         self.machine.inodes.start(numbered.into_iter(), self.machine.clock.wall());
+        if self.cuts_power() {
+            self.follow_disk(base, &world);
+        }
         Ok(())
     }
 
@@ -372,6 +400,8 @@ impl Session {
             timeline: false,
             time: crate::world::TimeModel::Fair,
             output_limit: self.scenario.limits.output_bytes,
+            choices: Vec::new(),
+            cut: None,
         };
         let result = self.machine.run(order, &self.filters);
         self.machine.explored = true;

@@ -557,6 +557,7 @@ impl Machine {
             self.warn(WarningKind::Coverage, format!("memory of {path} switched at steps only"));
         }
         self.record_effects(&mut step, draft, &call, before, changed_content);
+        self.note_storage(pid, &step, draft, &call);
         let _ = entry;
         Ok(step)
     }

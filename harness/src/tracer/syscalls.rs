@@ -205,16 +205,16 @@ impl Machine {
                     open_fds(pid).into_iter().filter(|fd| (first..=last).contains(&(*fd as u32))).collect();
                 self.close(pid, &fds, entry, call)
             }
-            Call::Sync { fd } if self.forgets_sync(pid, fd) => {
+            Call::Sync { fd, .. } if self.forgets_sync(pid, fd) => {
                 answer(pid, entry, 0)?;
                 self.go_on(pid, 0)
             }
-            Call::Sync { fd } => {
+            Call::Sync { fd, kind } => {
                 if fd.is_none_or(|fd| self.inspect(pid, fd).is_some_and(|f| f.world)) {
                     if self.faults.wants(self.task(pid).actor, Op::Sync) {
                         return self.hold(pid, held);
                     }
-                    self.record_sync(pid, fd)?;
+                    self.record_sync(pid, fd, kind)?;
                 }
                 self.go_on(pid, 0)
             }

@@ -4,6 +4,7 @@
 
 mod access;
 mod chooser;
+mod disk;
 mod outcome;
 mod plan;
 mod run;
@@ -13,9 +14,10 @@ mod weakening;
 
 pub use access::{Access, Inode, Mode, Object, Sync};
 pub use chooser::{Chooser, Decision, View};
+pub use disk::DiskModel;
 pub use outcome::{ActorEnd, CheckResult, Node, Outcome};
 pub use plan::{Choice, Injection, Plan, Policy, TimeModel, Variant};
-pub use run::{Ended, Run, Warning, WarningKind};
-pub use step::{ASKED_FLAG, ActorId, Effect, FAULT_FLAG, Op, Step};
+pub use run::{Cut, Cuts, Ended, Run, Warning, WarningKind};
+pub use step::{ASKED_FLAG, ActorId, Effect, FAULT_FLAG, IN_ORDER_FLAG, Op, Step};
 pub use tree::{Tree, WorkTree, read_node};
 pub use weakening::{Protection, Weakening};

@@ -70,8 +70,10 @@ pub struct Injection {
     pub rule: usize,
     /// Whom it hits; `None`: all workers of the rule (a full disk is full for everybody).
     pub actor: Option<ActorId>,
-    /// Which match of that actor, from 1; `None`: every one.
+    /// Which match of that actor, from 1; `None`: every one. For a power cut: how many decisions come before it.
     pub nth: Option<u64>,
+    /// For a power cut: which of the states that the disk may be in, by what is lost (0: nothing).
+    pub loss: Option<u32>,
 }
 
 /// Everything that determines one run.

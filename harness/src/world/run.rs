@@ -43,6 +43,32 @@ pub struct Warning {
     pub text: String,
 }
 
+/// A state of the disk that a power cut at some moment of a run may leave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// How many decisions come before it.
+    pub at: u64,
+    /// Which state, by what is lost (0: nothing).
+    pub loss: u32,
+    /// BLAKE3 of the tree.
+    pub state: [u8; 32],
+    /// The workers that had ended.
+    pub ended: Vec<ActorId>,
+}
+
+/// All power cuts of a run that differ in what they leave and in who had ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cuts {
+    /// Each with the first moment at which it can happen.
+    pub cuts: Vec<Cut>,
+    /// Moments looked at.
+    pub points: u64,
+    /// States that are known and were left out, over all moments.
+    pub left_out: u64,
+    /// Every state of every moment is known.
+    pub complete: bool,
+}
+
 /// One executed schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
@@ -65,4 +91,6 @@ pub struct Run {
     pub unmatched: Vec<String>,
     /// What the report should mention.
     pub warnings: Vec<Warning>,
+    /// Where the power may be cut, in runs without a fault of scenarios that ask for it.
+    pub cuts: Cuts,
 }

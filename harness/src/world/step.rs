@@ -131,6 +131,9 @@ pub const FAULT_FLAG: &str = "fault:";
 /// What the flag of a write that a fault cut short begins with; the number of bytes it was to move follows.
 pub const ASKED_FLAG: &str = "asked:";
 
+/// A flag of a power cut: the disk is as running programs saw it at some moment since the last worker ended.
+pub const IN_ORDER_FLAG: &str = "in-order";
+
 /// How a step changed the world. Present only in runs with [`Plan::record`](super::Plan::record).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {

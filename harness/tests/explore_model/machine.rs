@@ -220,6 +220,7 @@ impl Machine {
             pending,
             outcome,
             unmatched: Vec::new(),
+            cuts: Default::default(),
             warnings: Vec::new(),
         }
     }

@@ -481,6 +481,7 @@ impl Sim {
             diverged: None,
             pending: Vec::new(),
             unmatched: Vec::new(),
+            cuts: Default::default(),
             ended: Ended::Done,
             outcome: Some(Outcome { files, actors: self.ends, state: None, check }),
             warnings: Vec::new(),

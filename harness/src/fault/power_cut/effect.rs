@@ -154,7 +154,7 @@ impl<R: Rules> Builder<'_, R> {
                 }
             }
             Event::Link { at, node } => {
-                self.name(number, vec![(at.clone(), Some(*node))], vec![*node], None, true);
+                self.name(number, vec![(at.clone(), Some(*node))], vec![*node], None, false);
             }
             Event::Unlink { at } => {
                 let gone = self.names.get(at).copied();

@@ -1,6 +1,6 @@
 //! What happened to a file system, in the order in which it happened, and the disk before it.
 
-use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -140,45 +140,6 @@ impl Event {
 /// The program without its syncs: would the guard notice if they were dropped?
 pub fn ignore_syncs(events: &[Event]) -> Vec<Event> {
     events.iter().filter(|event| !event.is_sync()).cloned().collect()
-}
-
-/// Which promises of the file system are relied on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DiskModel {
-    /// Only what POSIX promises: see [`strict`](super::strict).
-    #[default]
-    Strict,
-    /// Linux ext4 with its defaults: see [`ext4`](super::ext4).
-    Ext4Ordered,
-}
-
-impl DiskModel {
-    /// Every model.
-    pub const ALL: [DiskModel; 2] = [DiskModel::Strict, DiskModel::Ext4Ordered];
-
-    /// The name in scenarios and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            DiskModel::Strict => "strict",
-            DiskModel::Ext4Ordered => "ext4-ordered",
-        }
-    }
-}
-
-impl fmt::Display for DiskModel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for DiskModel {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = DiskModel::ALL.into_iter().find(|model| model.name() == text);
-        known.ok_or_else(|| format!("{text:?} is no model of a disk: strict or ext4-ordered"))
-    }
 }
 
 /// What is durable before the first event: a tree whose nodes have numbers.

@@ -16,9 +16,14 @@ mod event;
 pub mod ext4;
 mod image;
 mod part;
+mod search;
 mod states;
 pub mod strict;
+mod words;
 
-pub use event::{Disk, DiskModel, Entry, Event, Made, NodeId, ignore_syncs};
+pub use crate::world::DiskModel;
+pub use event::{Disk, Entry, Event, Made, NodeId, ignore_syncs};
 pub use image::tree_hash;
+pub use search::PowerCuts;
 pub use states::{BLOCK, Limits, Lost, LostWhat, State, States, states};
+pub use words::describe;

@@ -5,13 +5,13 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use super::{
     bits::Bits,
     effect::{self, Change, Effect, Effects},
-    event::{Disk, DiskModel, Entry, Event, NodeId},
+    event::{Disk, Entry, Event, NodeId},
     ext4::Ext4,
     image::{Image, Images},
     part::{Losses, Part},
     strict::Strict,
 };
-use crate::world::Tree;
+use crate::world::{DiskModel, Tree};
 
 /// What a disk writes as a whole, in bytes.
 pub const BLOCK: u64 = 4096;

@@ -4,7 +4,7 @@ use nix::libc;
 
 use super::x86_64::Registers;
 use crate::tracer::{
-    calls::{At, Buffer, Call, ClockRead, OnTimeout, Timeout, Times, Watch},
+    calls::{At, Buffer, Call, ClockRead, OnTimeout, SyncKind, Timeout, Times, Watch},
     timers::TimerCall,
 };
 
@@ -268,10 +268,12 @@ pub(crate) fn decode(regs: &Registers) -> Option<Call> {
         libc::SYS_fsetxattr | libc::SYS_fremovexattr => Call::XattrSet { at: this, follow: true },
         libc::SYS_flock => Call::Flock { fd, op: b as i32 },
         libc::SYS_fcntl => Call::Fcntl { fd, cmd: b as i32, arg: c },
-        libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_syncfs | libc::SYS_sync_file_range => {
-            Call::Sync { fd: Some(fd) }
-        }
-        libc::SYS_sync | libc::SYS_msync => Call::Sync { fd: None },
+        libc::SYS_fsync => Call::Sync { fd: Some(fd), kind: SyncKind::File { data_only: false } },
+        libc::SYS_fdatasync => Call::Sync { fd: Some(fd), kind: SyncKind::File { data_only: true } },
+        libc::SYS_syncfs => Call::Sync { fd: Some(fd), kind: SyncKind::All },
+        libc::SYS_sync_file_range => Call::Sync { fd: Some(fd), kind: SyncKind::Nothing },
+        libc::SYS_sync => Call::Sync { fd: None, kind: SyncKind::All },
+        libc::SYS_msync => Call::Sync { fd: None, kind: SyncKind::Nothing },
         libc::SYS_mmap => Call::Map { fd: e as i32, protection: c as i32, flags: d as i32 },
         libc::SYS_chdir => Call::Chdir { at: At::cwd(a) },
         libc::SYS_fchdir => Call::Chdir { at: this },

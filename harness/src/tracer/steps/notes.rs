@@ -4,6 +4,7 @@ use nix::unistd::Pid;
 
 use crate::{
     tracer::{
+        calls::SyncKind,
         draft::Draft,
         machine::{Lost, Machine},
         opened::{self, Opened},
@@ -15,9 +16,14 @@ impl Machine {
     /// A step without a path.
     pub(in crate::tracer) fn bare_step(&self, pid: Pid, op: Op) -> Step {
         let task = self.task(pid);
+        Step { actor: ActorId(task.actor as u16), task: task.number, ..self.nobodys_step(op) }
+    }
+
+    /// A step of what is no task any more.
+    pub(in crate::tracer) fn nobodys_step(&self, op: Op) -> Step {
         Step {
-            actor: ActorId(task.actor as u16),
-            task: task.number,
+            actor: ActorId(0),
+            task: 0,
             op,
             path: None,
             path2: None,
@@ -78,6 +84,9 @@ impl Machine {
         let mut step = self.step(pid, &draft, 0, "ok".into());
         step.task = task;
         step.publishes = publishes;
+        if publishes {
+            self.disk_close(step.inode);
+        }
         self.push(step);
     }
 
@@ -106,9 +115,10 @@ impl Machine {
     }
 
     /// Notes a sync: without power cuts nobody can tell whether it happened.
-    pub(in crate::tracer) fn record_sync(&mut self, pid: Pid, fd: Option<i32>) -> Result<(), Lost> {
+    pub(in crate::tracer) fn record_sync(&mut self, pid: Pid, fd: Option<i32>, kind: SyncKind) -> Result<(), Lost> {
         let draft = self.draft_sync(pid, fd);
         let step = self.step(pid, &draft, 0, "ok".into());
+        self.disk_sync(kind, step.inode);
         self.push(step);
         Ok(())
     }

@@ -1,0 +1,5 @@
+import os
+
+with open("settings.tmp", "w") as new:
+    new.write('{"version": 2}\n')
+os.rename("settings.tmp", "settings.json")

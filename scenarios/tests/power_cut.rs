@@ -1,0 +1,39 @@
+//! What the disk holds after a power cut: each mistake is found, each repair is clean, under the model it names.
+
+use std::{fs, path::PathBuf};
+
+use scenarios::{folder, run};
+
+#[test]
+fn every_power_cut_scenario_is_as_it_says() {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder().join("power-cut"))
+        .expect("the scenarios")
+        .flat_map(|case| fs::read_dir(case.expect("a case").path()).expect("a folder"))
+        .map(|file| file.expect("a file").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .collect();
+    files.sort();
+    assert!(files.len() >= 10, "{files:?}");
+    let mut wrong = Vec::new();
+    for file in files {
+        let answer = run(std::slice::from_ref(&file));
+        let report = answer.report();
+        let line = format!(
+            "{}: {} in {} schedules, exhausted {}: {}",
+            file.display(),
+            report["verdict"],
+            report["explored"]["schedules"],
+            report["explored"]["exhausted"],
+            report["coverage"]
+        );
+        println!("{line}");
+        let clean = report["verdict"] == "clean";
+        let cut =
+            |step: &serde_json::Value| step["op"] == "exit" && step["result"].to_string().contains("the power goes");
+        let shown = || report["anomalies"][0]["steps"].as_array().is_some_and(|steps| steps.iter().any(cut));
+        if answer.exit != Some(0) || (clean && report["explored"]["exhausted"] != true) || (!clean && !shown()) {
+            wrong.push(format!("{line}\n{}", report["reason"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
