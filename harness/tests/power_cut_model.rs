@@ -37,6 +37,8 @@ fn hashes(disk: &Disk, events: &[Event], model: DiskModel) -> Option<HashSet<[u8
 enum Piece {
     Name(Vec<(Entry, Option<NodeId>)>),
     Data(NodeId, u64, Vec<u8>),
+    /// Zeros from here to there, which do not make the file longer.
+    Zeros(NodeId, u64, u64),
     Size(NodeId, u64),
     Cut(NodeId, u64),
     Mode(NodeId, u32),
@@ -130,6 +132,10 @@ impl<'a> Brute<'a> {
                     if *size > was {
                         brute.pieces.push(Piece::Size(*node, *size));
                     } else if *size < was {
+                        let border = size.next_multiple_of(UNIT);
+                        if border > *size {
+                            brute.pieces.push(Piece::Zeros(*node, *size, border.min(was)));
+                        }
                         brute.pieces.push(Piece::Cut(*node, *size));
                     }
                 }
@@ -145,7 +151,7 @@ impl<'a> Brute<'a> {
                         Piece::Name(names) => {
                             brute.dirs.contains(node) && names.iter().any(|((dir, _), _)| dir == node)
                         }
-                        Piece::Data(of, ..) | Piece::Size(of, _) | Piece::Cut(of, _) => of == node,
+                        Piece::Data(of, ..) | Piece::Zeros(of, ..) | Piece::Size(of, _) | Piece::Cut(of, _) => of == node,
                         Piece::Mode(of, _) => of == node && !data_only,
                     });
                 }
@@ -153,6 +159,7 @@ impl<'a> Brute<'a> {
                 Event::SyncRange { node, from, to, .. } => {
                     durable = brute.find(|piece| match piece {
                         Piece::Data(of, at, data) => of == node && at < to && *from < at + data.len() as u64,
+                        Piece::Zeros(of, at, end) => of == node && at < to && from < end,
                         Piece::Size(of, size) => of == node && size > from && size <= to,
                         Piece::Cut(of, _) => of == node,
                         _ => false,
@@ -171,7 +178,7 @@ impl<'a> Brute<'a> {
 
     /// Whether the later of two pieces has to wait for the earlier one.
     fn waits(&self, earlier: usize, later: usize) -> bool {
-        use Piece::{Cut, Data, Mode, Name, Size};
+        use Piece::{Cut, Data, Mode, Name, Size, Zeros};
         match (&self.pieces[earlier], &self.pieces[later]) {
             (Name(a), Name(b)) => {
                 let same_name = a.iter().any(|(name, _)| b.iter().any(|(other, _)| name == other));
@@ -182,8 +189,8 @@ impl<'a> Brute<'a> {
                     });
                 same_name || halves
             }
-            (Data(a, x, _), Data(b, y, _)) => a == b && x / UNIT == y / UNIT,
-            (Cut(a, size), Data(b, at, _)) => a == b && *size < (at / UNIT + 1) * UNIT,
+            (Data(a, x, _) | Zeros(a, x, _), Data(b, y, _) | Zeros(b, y, _)) => a == b && x / UNIT == y / UNIT,
+            (Cut(a, size), Data(b, at, _) | Zeros(b, at, _)) => a == b && *size <= at / UNIT * UNIT,
             (Cut(a, _), Cut(b, _) | Size(b, _)) | (Mode(a, _), Mode(b, _)) => a == b,
             _ => false,
         }
@@ -240,6 +247,12 @@ impl<'a> Brute<'a> {
                         bytes.resize(end, 0);
                     }
                     bytes[*at as usize..end].copy_from_slice(data);
+                }
+                Piece::Zeros(node, from, to) => {
+                    let bytes = &mut files.get_mut(node).unwrap().1;
+                    for at in *from..(*to).min(bytes.len() as u64) {
+                        bytes[at as usize] = 0;
+                    }
                 }
                 Piece::Size(node, size) => files.get_mut(node).unwrap().2 = *size,
                 Piece::Cut(node, size) => {
@@ -478,4 +491,23 @@ fn a_state_tells_what_it_lost() {
     let lost: Vec<_> = empty.lost.iter().map(|lost| lost.what.clone()).collect();
     assert_eq!(lost, [LostWhat::Size(node, 4)]);
     assert_eq!(empty.lost[0].event, 1);
+}
+
+#[test]
+fn a_cut_within_a_block_may_leave_the_old_size_with_zeros_at_its_end() {
+    let tree: Tree = [("f".to_owned(), Node::File { mode: 0o644, bytes: b"abcdef".as_slice().into() })].into();
+    let disk = Disk::new(&tree);
+    let cut = Event::Truncate { node: NodeId(1), size: 1 };
+    for model in DiskModel::ALL {
+        assert_eq!(contents(&disk, std::slice::from_ref(&cut), model, "f"), ["a", "a000ef", "abcdef"], "{model}");
+    }
+    // What is written into that block goes with the zeros, not with the new size.
+    let write = Event::Write { node: NodeId(1), offset: 0, data: b"X".as_slice().into() };
+    let seen = contents(&disk, &[cut.clone(), write], DiskModel::Ext4Ordered, "f");
+    assert_eq!(seen, ["X", "X000ef", "a", "a000ef", "abcdef"]);
+    // A cut at a border clears nothing, and what is written behind it needs it.
+    let cut = Event::Truncate { node: NodeId(1), size: 4 };
+    let write = Event::Write { node: NodeId(1), offset: 4, data: b"X".as_slice().into() };
+    let seen = contents(&disk, &[cut, write], DiskModel::Strict, "f");
+    assert_eq!(seen, ["abcd", "abcd0", "abcdX", "abcdef"]);
 }

@@ -12,6 +12,8 @@ pub(super) enum Change {
     Names(Vec<(Entry, Option<NodeId>)>),
     /// Bytes `from..to` of what event `event` wrote reach the file.
     Data { node: NodeId, offset: u64, from: usize, to: usize },
+    /// The end of the block in which a file was cut is filled with zeros, whatever the size says: `from..to`.
+    Zero { node: NodeId, from: u64, to: u64 },
     /// The size grows to this.
     Grow { node: NodeId, size: u64 },
     /// The file is cut.
@@ -26,6 +28,7 @@ impl Change {
         match *self {
             Change::Names(_) => None,
             Change::Data { node, .. }
+            | Change::Zero { node, .. }
             | Change::Grow { node, .. }
             | Change::Cut { node, .. }
             | Change::Mode { node, .. } => Some(node),
@@ -100,7 +103,8 @@ struct Builder<'a, R> {
     files: BTreeMap<NodeId, Seen>,
     last_of_name: BTreeMap<Entry, usize>,
     last_of_block: BTreeMap<(NodeId, u64), usize>,
-    last_cut: BTreeMap<NodeId, usize>,
+    /// The cuts of each file, and the sizes to which they cut.
+    cuts: BTreeMap<NodeId, Vec<(usize, u64)>>,
     last_mode: BTreeMap<NodeId, usize>,
     last_move_of_a_dir: Option<usize>,
     events: &'a [Event],
@@ -117,7 +121,7 @@ pub(super) fn effects(disk: &Disk, events: &[Event], block: u64, rules: impl Rul
         files: BTreeMap::new(),
         last_of_name: BTreeMap::new(),
         last_of_block: BTreeMap::new(),
-        last_cut: BTreeMap::new(),
+        cuts: BTreeMap::new(),
         last_mode: BTreeMap::new(),
         last_move_of_a_dir: None,
         events,
@@ -277,8 +281,7 @@ impl<R: Rules> Builder<'_, R> {
             let fresh = !reserved && file.placed.insert(block);
             let size = file.size;
             file.size = size.max(to);
-            let after = [self.last_of_block.get(&(node, block)), self.last_cut_of(node, block)];
-            let after: Vec<usize> = after.into_iter().flatten().copied().collect();
+            let after = self.before_block(node, block);
             let change = Change::Data { node, offset: at, from: (at - offset) as usize, to: (to - offset) as usize };
             let facts = Facts { fresh, reserved, touches: vec![node], ..Facts::default() };
             let index = self.push(event, change, after, &facts);
@@ -290,17 +293,20 @@ impl<R: Rules> Builder<'_, R> {
         }
     }
 
-    /// The last cut that took something of this block away.
-    fn last_cut_of(&self, node: NodeId, block: u64) -> Option<&usize> {
-        let index = self.last_cut.get(&node)?;
-        match self.out.list[*index].change {
-            Change::Cut { size, .. } if size < (block + 1) * self.block => Some(index),
-            _ => None,
-        }
+    /// What is on the disk when a later state of this block is: its state before, and the last cut that took it away
+    /// (it gets another place then). A cut *within* the block is another matter: the inode says nothing of its bytes.
+    fn before_block(&self, node: NodeId, block: u64) -> Vec<usize> {
+        let taken = |(_, size): &&(usize, u64)| *size <= block * self.block;
+        let cut = self.cuts.get(&node).into_iter().flatten().rev().find(taken).map(|(index, _)| *index);
+        self.last_of_block.get(&(node, block)).copied().into_iter().chain(cut).collect()
+    }
+
+    fn last_cut(&self, node: NodeId) -> Option<usize> {
+        self.cuts.get(&node)?.last().map(|(index, _)| *index)
     }
 
     fn grow(&mut self, event: usize, node: NodeId, size: u64, facts: &Facts) {
-        let after = self.last_cut.get(&node).copied();
+        let after = self.last_cut(node);
         self.push(event, Change::Grow { node, size }, after, facts);
     }
 
@@ -315,9 +321,16 @@ impl<R: Rules> Builder<'_, R> {
             file.was_cut_to_nothing |= size == 0;
             file.placed.retain(|at| *at < size.div_ceil(block));
             file.reserved.retain(|at| *at < size.div_ceil(block));
-            let after = self.last_cut.get(&node).copied();
-            let index = self.push(event, Change::Cut { node, size }, after, &facts);
-            self.last_cut.insert(node, index);
+            if !size.is_multiple_of(block) {
+                // The rest of the last block is cleared in memory, and written when that block is: perhaps long before
+                // the new size.
+                let at = size / block;
+                let change = Change::Zero { node, from: size, to: was.min((at + 1) * block) };
+                let index = self.push(event, change, self.before_block(node, at), &Facts::default());
+                self.last_of_block.insert((node, at), index);
+            }
+            let index = self.push(event, Change::Cut { node, size }, self.last_cut(node), &facts);
+            self.cuts.entry(node).or_default().push((index, size));
         }
     }
 
@@ -328,6 +341,7 @@ impl<R: Rules> Builder<'_, R> {
         let belongs = |change: &Change| match change {
             Change::Names(names) => is_dir && names.iter().any(|((dir, _), _)| *dir == node),
             Change::Data { node: of, offset, from, to } => *of == node && meets(*offset, (to - from) as u64),
+            Change::Zero { node: of, from, to } => *of == node && meets(*from, to - from),
             // A range that is synced can be read back: the size reaches at least its end.
             Change::Grow { node: of, size } => {
                 *of == node && range.is_none_or(|(from, to)| *size > from && *size <= to)

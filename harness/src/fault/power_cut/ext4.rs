@@ -7,7 +7,8 @@
 //!   everything before, of any file; fdatasync of a file up to its creation or last cut.
 //! - The bytes of a block that is new to the file are on the disk before the size that makes them visible. The bytes
 //!   of a block that already had its place are written in no order with anything: a size that grows *within* such a
-//!   block may come before its bytes, which then read as zeros.
+//!   block may come before its bytes, which then read as zeros. The zeros with which a cut fills the rest of its last
+//!   block may come before the cut: the old size with zeros at its end.
 //! - Delayed allocation: that size belongs to no moment of the sequence; a later rename may be on the disk without it
 //!   (the empty file after a crash). auto_da_alloc mends one case: a rename that *replaces* a file comes after the
 //!   bytes of the file's new blocks. Its other case, the close of a file that was cut to nothing, is not relied on: the
@@ -51,6 +52,8 @@ impl Rules for Ext4 {
                 }
                 return;
             }
+            // A block that has its place: written back at any time, in no order with the journal.
+            Change::Zero { .. } => return,
             Change::Grow { node, .. } if !facts.essential => Some(node),
             Change::Grow { .. } | Change::Names(_) | Change::Cut { .. } | Change::Mode { .. } => None,
         };

@@ -106,6 +106,10 @@ impl<'a> Images<'a> {
                     }
                     bytes[start..start + piece.len()].copy_from_slice(piece);
                 }
+                Change::Zero { from, to, .. } => {
+                    let end = bytes.len().min(to as usize);
+                    bytes[end.min(from as usize)..end].fill(0);
+                }
                 Change::Grow { size: to, .. } => size = to,
                 Change::Cut { size: to, .. } => {
                     size = to;

@@ -211,6 +211,7 @@ fn describe(effect: &Effect) -> Lost {
     let what = match &effect.change {
         Change::Names(names) => LostWhat::Names(names.iter().map(|(entry, _)| entry.clone()).collect()),
         Change::Data { node, offset, from, to } => LostWhat::Data(*node, *offset, *offset + (to - from) as u64),
+        Change::Zero { node, from, to } => LostWhat::Data(*node, *from, *to),
         Change::Grow { node, size } | Change::Cut { node, size } => LostWhat::Size(*node, *size),
         Change::Mode { node, .. } => LostWhat::Mode(*node),
     };

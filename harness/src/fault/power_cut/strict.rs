@@ -5,9 +5,10 @@
 //! - Everything else reaches the disk in any order, or not at all: blocks of one file, its size, its permission bits,
 //!   and the names in directories, each name on its own. A size that grew without its bytes reads as zeros.
 //! - What is one thing stays one thing: a block is old or new; several changes of one block, one name or one size reach
-//!   the disk in their order (the newest state of a block is what is written); bytes written after the file was cut do
-//!   not come back without the cut; two names changed by one rename within a directory change together. A rename to
+//!   the disk in their order (the newest state of a block is what is written); blocks written after a cut took them
+//!   away do not come back without the cut; two names changed by one rename within a directory change together. A rename to
 //!   another directory may be seen half done, with *both* names (rename(2) warns of that window), never with none.
+//! - A cut within a block is two things: the new size, and zeros in the rest of the block, which may reach the disk first.
 //! - A name that a rename replaces names the old file or the new one, never nothing.
 //!
 //! Nothing is promised of file systems that break even this: stale bytes of deleted files in place of zeros, half

@@ -36,6 +36,7 @@ pub fn describe(events: &[Event], paths: &BTreeMap<NodeId, String>, lost: &[Lost
                 _ => format!("rename {} -> {}", path(&names, from), path(&names, to)),
             },
             (LostWhat::Names(_), _) => "a change of names".into(),
+            (LostWhat::Data(of, from, to), Event::Truncate { .. }) => format!("zeros at {from}..{to} of {}", node(of)),
             (LostWhat::Data(of, from, to), _) => format!("bytes {from}..{to} of {}", node(of)),
             (LostWhat::Size(of, size), Event::Truncate { .. }) => format!("truncation of {} to {size}", node(of)),
             (LostWhat::Size(of, size), _) => format!("size {size} of {}", node(of)),
