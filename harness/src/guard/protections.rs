@@ -109,8 +109,10 @@ impl Protections {
             used.insert(weakening, meets);
         }
         for (weakening, actors) in used {
+            // The power is cut for one worker as for many.
+            let alone = weakening.kind == Protection::Sync;
             let known = self.uses.entry(weakening).or_default();
-            known.contended |= actors.len() > 1;
+            known.contended |= actors.len() > 1 || alone;
         }
     }
 

@@ -52,8 +52,9 @@ pub(super) struct SerialJudge {
     initial: BTreeMap<String, Node>,
     /// Serial runs so far.
     pub(super) references: References,
-    /// Distinct outcomes (and who was hit by a fault) that whole workers in some order explain, or do not.
-    cache: BTreeMap<([u8; 32], BTreeSet<usize>), Whole>,
+    /// Distinct outcomes (and who was hit by a fault, and who had ended well before) that whole workers in some order
+    /// explain, or do not.
+    cache: BTreeMap<([u8; 32], BTreeSet<usize>, BTreeSet<usize>), Whole>,
 }
 
 /// What the orders of whole workers say of an outcome.
@@ -128,7 +129,7 @@ impl SerialJudge {
         hit: &BTreeSet<usize>,
         runner: &mut dyn SerialRunner,
     ) -> Result<SerialVerdict, OracleError> {
-        let digest = (outcome_digest(outcome), hit.clone());
+        let digest = (outcome_digest(outcome), hit.clone(), acknowledged(run, hit));
         let whole = match self.cache.get(&digest) {
             Some(known) => known.clone(),
             None => {
