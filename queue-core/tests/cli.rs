@@ -435,3 +435,18 @@ fn eight_processes_lose_nothing() {
         assert!(Path::new(&world.path(if file.is_some() { "queues" } else { "queue.json" })).exists());
     }
 }
+
+#[test]
+fn a_lock_directory_that_a_power_cut_left_without_owner_is_nobodys() {
+    let world = World::new();
+    std::fs::create_dir(world.path(".queue.json.lockdir")).unwrap();
+    let push = ["push", "--id", "t1", "--account", "a", "--strategy", "lock-dir", "--timeout", "5s"];
+    let pushed = world.queue(&push);
+    assert_eq!(pushed.exit, 0, "{}", pushed.stderr);
+    assert!(!world.path(".queue.json.lockdir").exists());
+    // One with a name that is none of ours in it is respected.
+    std::fs::create_dir(world.path(".queue.json.lockdir")).unwrap();
+    world.write(".queue.json.lockdir/notes", "");
+    let refused = world.queue(&["push", "--id", "t2", "--account", "a", "--strategy", "lock-dir", "--timeout", "0s"]);
+    assert_eq!(refused.exit, 3, "{}", refused.stderr);
+}

@@ -5,7 +5,7 @@
 //! - **Break**: nobody gives the lock up for an owner that died. Whoever finds one renames the owner's entry *inside* the
 //!   lock to its own. Of several breakers exactly one succeeds: the entry they all want to rename is there once. (Removing
 //!   the lock by its path, or renaming it away, after a look at its owner lets two in: by then the path may hold a fresh
-//!   lock.)
+//!   lock.) A lock without any entry, as a power cut may leave it, is removed: that cannot hit another.
 //! - **Release**: the directory is renamed away, then deleted. So it is never there without an entry.
 //!
 //! The owner is named by pid, start time, boot, pid namespace and host. An owner that is alive, or of whom that cannot be
@@ -142,11 +142,25 @@ impl<'a, S: Storage> Own<'a, S> {
                 Err(error) => return Err(failed(error)),
             }
             // Somebody has it. It may be gone at any moment from here on; then we are told by NotFound, and try again.
-            let entry = match storage.list_dir(&self.lock) {
-                Ok(entries) => entries.into_iter().find(|entry| entry.starts_with(OWNER)),
+            let entries = match storage.list_dir(&self.lock) {
+                Ok(entries) => entries,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed(error)),
             };
+            if entries.is_empty() {
+                // None of us makes such a lock, but after a power cut the owner's entry may be missing: it is nobody's. Only
+                // an empty directory can be removed, so that a fresh lock under this name stays.
+                match storage.remove_dir(&self.lock) {
+                    Ok(()) => continue,
+                    Err(error)
+                        if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) =>
+                    {
+                        continue;
+                    }
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+            let entry = entries.into_iter().find(|entry| entry.starts_with(OWNER));
             let now = storage.monotonic();
             let owner = entry.as_deref().and_then(|entry| owner_of(entry, &storage.process()));
             let liveness = owner.as_ref().map_or(Liveness::Unknown, |owner| storage.liveness(owner));
