@@ -2,7 +2,7 @@
 //! each call. Each copy is what the disk would hold had the power gone then; it is mounted (the kernel recovers the
 //! journal) and read, and the tree found must be among those that the model allows for the calls made so far.
 //!
-//! Needs root, loop devices and mkfs.ext4. The long run:
+//! Needs root, loop devices and mkfs.ext4. The long run, 400 programs:
 //! `cargo test -p noclobber --test power_cut_ext4 -- --ignored --nocapture`.
 
 mod power_cut_support;
@@ -354,7 +354,19 @@ fn a_model_that_promises_too_much_is_caught() {
 }
 
 #[test]
-#[ignore = "half an hour: 400 programs"]
-fn four_hundred_programs_on_a_real_ext4() {
-    validate(0..400);
+#[ignore = "a quarter of an hour: 100 programs"]
+fn programs_0_to_99_on_a_real_ext4() {
+    validate(0..100);
+}
+
+#[test]
+#[ignore = "a quarter of an hour: 100 programs"]
+fn programs_100_to_199_on_a_real_ext4() {
+    validate(100..200);
+}
+
+#[test]
+#[ignore = "half an hour: 200 programs"]
+fn programs_200_to_399_on_a_real_ext4() {
+    validate(200..400);
 }

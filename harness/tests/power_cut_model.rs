@@ -151,7 +151,9 @@ impl<'a> Brute<'a> {
                         Piece::Name(names) => {
                             brute.dirs.contains(node) && names.iter().any(|((dir, _), _)| dir == node)
                         }
-                        Piece::Data(of, ..) | Piece::Zeros(of, ..) | Piece::Size(of, _) | Piece::Cut(of, _) => of == node,
+                        Piece::Data(of, ..) | Piece::Zeros(of, ..) | Piece::Size(of, _) | Piece::Cut(of, _) => {
+                            of == node
+                        }
                         Piece::Mode(of, _) => of == node && !data_only,
                     });
                 }

@@ -89,7 +89,7 @@ fn it_is_deterministic_and_the_replay_shows_it_again() {
     assert!(anomaly.needs.contains(&"power-cut".to_owned()), "{:?}", anomaly.needs);
     let cut = anomaly.steps.iter().find(|step| step.result.starts_with("the power goes; lost: "));
     assert!(cut.is_some_and(|step| step.op == "exit" && step.chosen), "{:?}", anomaly.steps);
-    let replayed = replay(Path::new(anomaly.replay.as_deref().unwrap()), &[]).unwrap();
+    let replayed = replay(Path::new(anomaly.replay.as_deref().unwrap()), &Settings::default()).unwrap();
     assert_eq!(replayed.named.map(|named| named.kind), Some(anomaly.kind));
     assert!(replayed.divergence.is_none(), "{:?}", replayed.divergence);
 }

@@ -78,6 +78,9 @@ fn every_key() {
     assert_eq!(s.search.search, SearchKind::Pct(4));
     assert_eq!((s.search.seed, s.search.max_schedules, s.search.exhaustive), (u64::MAX, 77, true));
     assert_eq!((s.search.time_limit, s.search.time), (Some(Duration::from_secs(90)), TimeModel::Adversarial));
+    assert_eq!((s.search.disk, s.search.max_faults), (noclobber::world::DiskModel::Ext4Ordered, 2));
+    let says: Vec<Option<&str>> = s.workers.iter().map(|w| w.acknowledges.as_deref()).collect();
+    assert_eq!(says.iter().filter(|says| **says == Some("done *")).count(), 1);
 
     let o = &s.oracle;
     assert_eq!((o.serial, o.stdout, o.shares_nothing), (Serial::Workers, Some(false), true));

@@ -69,15 +69,16 @@ fn pattern() -> impl Strategy<Value = Pattern> {
 /// Groups of copies: (copies, or none for a plain worker; the rest of the worker).
 fn workers() -> impl Strategy<Value = Vec<Worker>> {
     let exit = prop_oneof![Just(vec![0]), collection::vec(0..256_i32, 0..3)];
+    let says = option::of("[a-z*?. ]{1,9}");
     let ends = prop_oneof![Just(Ends::Exit), Just(Ends::Idle)];
-    let group = (option::of(1..4_usize), command(), table(), ends, exit, any::<sample::Index>(), any::<u8>());
+    let group = (option::of(1..4_usize), command(), table(), ends, exit, says, any::<u8>());
     collection::vec(group, 1..5).prop_map(|groups| {
         let mut workers: Vec<Worker> = Vec::new();
-        for (i, (copies, run, env, ends, exit, _, after)) in groups.into_iter().enumerate() {
+        for (i, (copies, run, env, ends, exit, acknowledges, after)) in groups.into_iter().enumerate() {
             let name = format!("w{i}");
             // Only earlier workers, so that nobody waits in a circle; any subset of them.
             let after: Vec<usize> = (0..workers.len()).filter(|w| after >> (w % 8) & 1 == 1).collect();
-            let worker = Worker { name: name.clone(), group: name.clone(), run, after, env, ends, exit };
+            let worker = Worker { name: name.clone(), group: name.clone(), run, after, env, ends, exit, acknowledges };
             match copies {
                 None => workers.push(worker),
                 Some(n) => workers.extend((1..=n).map(|c| Worker { name: format!("{name}.{c}"), ..worker.clone() })),
@@ -125,8 +126,8 @@ fn search() -> impl Strategy<Value = Search> {
     ];
     let time = sample::select(vec![TimeModel::Fair, TimeModel::Adversarial, TimeModel::Real]);
     let disk = sample::select(DiskModel::ALL.to_vec());
-    (kind, any::<u64>(), 1..u64::MAX, option::of(duration()), any::<bool>(), time, disk).prop_map(
-        |(search, seed, max_schedules, time_limit, exhaustive, time, disk)| Search {
+    (kind, any::<u64>(), 1..u64::MAX, option::of(duration()), any::<bool>(), time, disk, 1..9_u64).prop_map(
+        |(search, seed, max_schedules, time_limit, exhaustive, time, disk, max_faults)| Search {
             search,
             seed,
             max_schedules,
@@ -134,6 +135,7 @@ fn search() -> impl Strategy<Value = Search> {
             exhaustive,
             time,
             disk,
+            max_faults,
         },
     )
 }

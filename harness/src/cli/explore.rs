@@ -55,6 +55,7 @@ pub fn explore_scenario(explore: &Explore, caller: &Path, path: Option<&OsStr>) 
             env: BTreeMap::new(),
             ends: Ends::Exit,
             exit: vec![0],
+            acknowledges: None,
         });
     }
     taken.dedup();

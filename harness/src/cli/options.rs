@@ -5,10 +5,10 @@ use std::{num::NonZeroUsize, path::Path, path::PathBuf, str::FromStr, time::Dura
 use super::{ArgError, copies::set_copies};
 use crate::{
     scenario::{
-        Conserve, Ends, Expect, Fault, FaultKind, FaultKindError, IgnorePointer, Kind, Nth, Problem, Scenario,
-        SearchKind, UnknownName, compile_glob, parse_draft, parse_duration, parse_time,
+        Conserve, Ends, Expect, Fault, FaultKind, FaultKindError, IgnorePointer, Kind, MAX_FAULTS, Nth, Problem,
+        Scenario, SearchKind, UnknownName, compile_glob, parse_disk, parse_draft, parse_duration, parse_time,
     },
-    world::TimeModel,
+    world::{DiskModel, TimeModel},
 };
 
 /// The options of `explore` and `run`.
@@ -82,6 +82,12 @@ pub struct Options {
     /// The model of time: fair, adversarial (sleeps may end early), real [default: fair].
     #[arg(long, value_name = "MODEL", value_parser = parse_time, help_heading = "Search")]
     pub time: Option<TimeModel>,
+    /// What a power cut may do: strict (what POSIX promises), ext4-ordered [default: strict].
+    #[arg(long, value_name = "MODEL", value_parser = parse_disk, help_heading = "Search")]
+    pub disk: Option<DiskModel>,
+    /// At most so many faults in one run [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_FAULTS), help_heading = "Search")]
+    pub max_faults: Option<u64>,
     /// Do not stop at the first anomaly.
     #[arg(long, help_heading = "Search")]
     pub all: bool,
@@ -222,6 +228,8 @@ pub fn apply_overrides(options: &Options, caller: &Path, scenario: &mut Scenario
     search.max_schedules = options.max_schedules.unwrap_or(search.max_schedules);
     search.time_limit = options.time_limit.or(search.time_limit);
     search.time = options.time.unwrap_or(search.time);
+    search.disk = options.disk.unwrap_or(search.disk);
+    search.max_faults = options.max_faults.unwrap_or(search.max_faults);
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use libc::{EACCES, EDQUOT, EFBIG, EINTR, EIO, EMFILE, ENFILE, ENOLCK, ENOMEM, EN
 
 use crate::{
     scenario::{Fault, FaultKind, GlobError, Nth, PatternMatcher},
-    world::{Op, Step},
+    world::{ASKED_FLAG, Op, Step},
 };
 
 /// A page: calls that move more than one are not done at once.
@@ -54,7 +54,8 @@ impl<'a> Target<'a> {
             path: step.path.as_deref(),
             path2: step.path2.as_deref(),
             offset: step.offset,
-            len: u64::try_from(step.ret).unwrap_or(0),
+            // What a fault cut short was as long as it was asked to be.
+            len: asked(step).unwrap_or_else(|| u64::try_from(step.ret).unwrap_or(0)),
             append: has("append"),
             waits: step.op == Op::Lock && !has("nonblock") && !has("test"),
         }
@@ -64,6 +65,11 @@ impl<'a> Target<'a> {
         let from = self.offset.unwrap_or(0);
         self.len > 1 && from / PAGE != (from + self.len - 1) / PAGE
     }
+}
+
+/// How many bytes a call that was hit by a fault would have moved.
+fn asked(step: &Step) -> Option<u64> {
+    step.flags.iter().find_map(|flag| flag.strip_prefix(ASKED_FLAG)?.parse().ok())
 }
 
 impl Rule {

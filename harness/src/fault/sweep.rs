@@ -3,6 +3,8 @@
 //! Orders without any fault are explored first and tell where faults can be placed; then the orders of each placement,
 //! all of them in turns, one schedule each, until every one is exhausted or the common budget is gone. So an early bug
 //! is found early whichever placement shows it, and the sequence of plans is a function of the settings and the runs.
+//!
+//! With `max_faults` of more than one, the runs of a placement tell in the same way where one more fault can follow.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,6 +49,8 @@ pub struct Sweep {
     cut_steps: u64,
     /// For each rule and worker: how many placements there are.
     placed: BTreeMap<(usize, usize), u64>,
+    /// Placements of several faults, so that each is explored once.
+    together: BTreeSet<Vec<Injection>>,
     /// Rules with a number or `all` are placed at once.
     begun: bool,
     turn: usize,
@@ -86,6 +90,7 @@ impl Sweep {
             cut_next: false,
             cut_steps: 0,
             placed: BTreeMap::new(),
+            together: BTreeSet::new(),
             begun: false,
             turn: 0,
             awaited: 0,
@@ -208,14 +213,20 @@ impl Sweep {
         branch.runs += 1;
         branch.fired |= run.steps.iter().any(|step| step.fault().is_some());
         let seen = branch.explorer.observe(run)?;
-        if !self.rules.is_empty() {
-            self.hash.add(run);
-            if self.awaited == 0 && matches!(run.ended, Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_)) {
-                self.place(run, first || seen == Seen::Shared);
-                if let Some(cuts) = &mut self.cuts {
-                    cuts.place(run);
-                }
-            }
+        if self.rules.is_empty() {
+            return Ok(seen);
+        }
+        self.hash.add(run);
+        if !matches!(run.ended, Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_)) {
+            return Ok(seen);
+        }
+        if self.awaited > 0 {
+            self.place_more(run);
+            return Ok(seen);
+        }
+        self.place(run, first || seen == Seen::Shared);
+        if let Some(cuts) = &mut self.cuts {
+            cuts.place(run);
         }
         Ok(seen)
     }
@@ -268,7 +279,7 @@ impl Sweep {
     pub fn coverage(&self) -> Vec<String> {
         let mut out = Vec::new();
         for (number, rule) in self.rules.iter().enumerate().filter(|(_, r)| r.kind != FaultKind::PowerCut) {
-            let of = |b: &&Branch| b.faults.iter().any(|f| f.rule == number);
+            let of = |b: &&Branch| b.faults.len() == 1 && b.faults[0].rule == number;
             let places = self.branches.iter().filter(of).count();
             let tried = self.branches.iter().filter(of).filter(|b| b.runs > 0).count();
             let who: Vec<&str> = rule.workers.iter().filter_map(|w| self.names.get(*w)).map(String::as_str).collect();
@@ -284,8 +295,17 @@ impl Sweep {
             });
         }
         out.extend(self.cuts.as_ref().map(|cuts| cuts.coverage(self.search.disk.name())));
+        let several: Vec<&Branch> = self.branches.iter().filter(|b| b.faults.len() > 1).collect();
+        if !several.is_empty() {
+            let tried = several.iter().filter(|b| b.runs > 0).count();
+            out.push(format!("several faults in {tried} of {} combinations of places", several.len()));
+        }
         if !out.is_empty() {
-            out.push("at most one fault a run".into());
+            out.push(match self.search.max_faults {
+                1 => "at most one fault a run".into(),
+                most if self.cuts.is_some() => format!("at most {most} faults a run, a power cut alone"),
+                most => format!("at most {most} faults a run"),
+            });
         }
         out
     }
@@ -336,6 +356,41 @@ impl Sweep {
         }
     }
 
+    /// Finds where one more fault can follow in a run of a placement, after all that it has.
+    fn place_more(&mut self, run: &Run) {
+        let faults = self.branches[self.awaited].faults.clone();
+        let hits: Vec<usize> = (0..run.steps.len()).filter(|at| run.steps[*at].fault().is_some()).collect();
+        let (Some(last), true) = (hits.last(), (faults.len() as u64) < self.search.max_faults) else { return };
+        let mut found = Vec::new();
+        for (number, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.kind != FaultKind::PowerCut) {
+            if rule.nth == Nth::All {
+                found.push(Injection { rule: number, actor: None, nth: None, loss: None });
+                continue;
+            }
+            for worker in &rule.workers {
+                // What the dead process was about to do was counted, and no step shows it.
+                let dead = |at: &usize| run.steps[*at].fault() == Some("kill-one");
+                if hits.iter().any(|at| dead(at) && usize::from(run.steps[*at].actor.0) == *worker) {
+                    continue;
+                }
+                let from = match rule.nth {
+                    Nth::Number(nth) => vec![nth],
+                    _ => places_after(rule, *worker, &run.steps, last + 1),
+                };
+                let of = |nth| Injection { rule: number, actor: Some(actor(*worker)), nth: Some(nth), loss: None };
+                found.extend(from.into_iter().map(of));
+            }
+        }
+        for injection in found.into_iter().filter(|injection| !faults.contains(injection)) {
+            let mut all = [&faults[..], &[injection]].concat();
+            all.sort_unstable();
+            if self.together.insert(all.clone()) {
+                let explorer = (self.make)();
+                self.branches.push(Branch { faults: all, explorer, over: false, runs: 0, fired: false });
+            }
+        }
+    }
+
     fn over(&mut self, why: Stop) -> Option<Plan> {
         self.stop.get_or_insert(why);
         None
@@ -352,11 +407,18 @@ fn actor(worker: usize) -> ActorId {
 /// happens before its next step: only the last of such places counts, the one before the next change or the end.
 /// Whoever names an operation gets every match of it.
 fn places(rule: &Rule, worker: usize, steps: &[Step]) -> Vec<u64> {
-    let own = steps.iter().filter(|s| usize::from(s.actor.0) == worker && s.chosen);
-    let matching: Vec<&Step> = own.filter(|s| rule.matches(worker, &Target::of(s))).collect();
+    places_after(rule, worker, steps, 0)
+}
+
+/// Those from a step on; the matches before it count.
+fn places_after(rule: &Rule, worker: usize, steps: &[Step], from: usize) -> Vec<u64> {
+    let own = steps.iter().enumerate().filter(|(_, s)| usize::from(s.actor.0) == worker && s.chosen);
+    // A killed worker's last step is not the one that it was about to make.
+    let own = own.filter(|(_, s)| !(s.op == Op::Exit && s.fault().is_some()));
+    let matching: Vec<(usize, &Step)> = own.filter(|(_, s)| rule.matches(worker, &Target::of(s))).collect();
     let every = !(rule.is_general() && (rule.kills() || matches!(rule.kind, FaultKind::Pause(_))));
-    let worth = |(_, step): &(usize, &&Step)| every || changes(step);
-    matching.iter().enumerate().filter(worth).map(|(at, _)| at as u64 + 1).collect()
+    let worth = |(_, (at, step)): &(usize, &(usize, &Step))| *at >= from && (every || changes(step));
+    matching.iter().enumerate().filter(worth).map(|(nth, _)| nth as u64 + 1).collect()
 }
 
 /// Whether anybody could notice that this step was not made.

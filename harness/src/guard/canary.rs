@@ -82,6 +82,7 @@ fn scenario() -> Scenario {
         env: BTreeMap::new(),
         ends: Ends::Exit,
         exit: vec![0],
+        acknowledges: None,
     };
     Scenario {
         name: "canary".into(),

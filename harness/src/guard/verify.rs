@@ -19,9 +19,9 @@ use super::{
 use crate::{
     explore::{Explorer, Replay, Stop, Summary, TraceHash, coverage},
     fault::Sweep,
-    oracle::{Case, Judge, Judgement, Lockset, Sharing, witness_warnings},
+    oracle::{Atomic, Case, Judge, Judgement, Lockset, Sharing, witness_warnings},
     report::{EndedBy, Explored, Part, Report, Verdict, as_expected, classes_hash},
-    scenario::{Expect, Kind, Scenario, SearchKind, Serial},
+    scenario::{Expect, FaultKind, Kind, Scenario, SearchKind, Serial},
     world::{ActorId, Ended, Plan, Policy, Run, Warning, WarningKind, Weakening},
 };
 
@@ -84,6 +84,7 @@ pub(super) fn verify_weakened(
         findings: Findings::new(scenario, settings),
         sharing: Sharing::new(),
         lockset: Lockset::new(),
+        atomic: Atomic::new(),
         warnings: BTreeSet::new(),
         doubts: Vec::new(),
         outcomes: BTreeSet::new(),
@@ -107,6 +108,7 @@ struct Hunt<'a> {
     findings: Findings<'a>,
     sharing: Sharing,
     lockset: Lockset,
+    atomic: Atomic,
     warnings: BTreeSet<Warning>,
     /// Why the answer cannot be "clean".
     doubts: Vec<String>,
@@ -267,6 +269,7 @@ impl<'a> Hunt<'a> {
         self.sharing.observe(run);
         self.decisions.observe(run);
         self.lockset.observe(run);
+        self.atomic.observe(run);
         self.warnings.extend(run.warnings.iter().cloned());
         if let Some(outcome) = &run.outcome {
             self.outcomes.insert(crate::oracle::outcome_digest(outcome));
@@ -342,6 +345,10 @@ impl<'a> Hunt<'a> {
         }
         let names: Vec<&str> = workers.iter().map(String::as_str).collect();
         self.warnings.extend(self.lockset.warnings(&names));
+        // With calls in two parts among the faults, they were not.
+        if !self.scenario.faults.iter().any(|fault| fault.parsed_kind() == Ok(FaultKind::Split)) {
+            self.warnings.extend(self.atomic.warnings(&names));
+        }
         let uncontrolled: Vec<String> =
             self.warnings.iter().filter(|w| w.kind == WarningKind::NotControlled).map(|w| w.text.clone()).collect();
         uncontrolled.into_iter().for_each(|text| self.doubt(text));

@@ -13,8 +13,8 @@ use super::{
     rules::{STDOUT, glob, pointer},
 };
 use crate::{
-    scenario::Conserve,
-    world::{Node, Op, Outcome, Run, Step},
+    scenario::{Acknowledging, Conserve, Worker},
+    world::{ACK_MARKER, Node, Op, Outcome, Run, Step},
 };
 
 /// The last, unfinished operation of each worker that was hit: from which step on.
@@ -24,7 +24,8 @@ impl CutOperations {
     fn of(run: &Run, hit: &BTreeSet<usize>) -> Self {
         let begin = |worker: &usize| {
             let own = |step: &Step| usize::from(step.actor.0) == *worker;
-            let mark = run.steps.iter().rposition(|step| own(step) && is_marker(step));
+            let ends = |step: &Step| is_marker(step) || step.looks_up(ACK_MARKER);
+            let mark = run.steps.iter().rposition(|step| own(step) && ends(step));
             (*worker, mark.unwrap_or(0))
         };
         CutOperations(hit.iter().map(begin).collect())
@@ -40,12 +41,15 @@ impl CutOperations {
 pub(super) struct ConserveJudge {
     config: Conserve,
     files: GlobMatcher,
+    /// What each worker says when an id is safe.
+    says: Vec<Acknowledging>,
 }
 
 impl ConserveJudge {
-    pub(super) fn new(config: &Conserve) -> Result<ConserveJudge, OracleError> {
+    pub(super) fn new(config: &Conserve, workers: &[Worker]) -> Result<ConserveJudge, OracleError> {
         pointer("conserve.pointer", &config.pointer)?;
-        Ok(ConserveJudge { config: config.clone(), files: glob("conserve.file", &config.file)? })
+        let says = workers.iter().map(|worker| Acknowledging::new(worker).unwrap_or_default()).collect();
+        Ok(ConserveJudge { config: config.clone(), files: glob("conserve.file", &config.file)?, says })
     }
 
     /// Judges a run by its history and what it left behind. Without recorded steps (`History` of an unrecorded run)
@@ -53,7 +57,7 @@ impl ConserveJudge {
     ///
     /// An operation that a kill cut short before it was acknowledged may have happened or not: an id that only it put
     /// into the array is not lost, and one that it executed is not executed twice when somebody does it over. What it
-    /// took away from others is lost.
+    /// took away from others is lost. An id that a line of its output acknowledged is safe, or lost.
     pub(super) fn judge(
         &self,
         history: &History,
@@ -62,7 +66,7 @@ impl ConserveJudge {
         hit: &BTreeSet<usize>,
     ) -> Option<Accusation> {
         let cut = CutOperations::of(run, hit);
-        let generated = self.generated(history, &cut);
+        let generated = self.generated(history, &cut, outcome);
         let queued = self.queued(outcome);
         let mut executed: BTreeMap<String, usize> = BTreeMap::new();
         for id in self.executed(outcome, &generated) {
@@ -80,14 +84,20 @@ impl ConserveJudge {
     }
 
     /// Ids in any published version, the last one included.
-    fn generated(&self, history: &History, cut: &CutOperations) -> BTreeSet<String> {
+    fn generated(&self, history: &History, cut: &CutOperations, outcome: &Outcome) -> BTreeSet<String> {
         let versions = history.versions.iter().filter(|(path, _)| self.files.is_match(path)).flat_map(|(_, all)| all);
-        versions
-            .filter(|version| {
-                version.published && !version.by.zip(version.step).is_some_and(|(by, at)| cut.holds(by, at))
-            })
+        let published: Vec<_> = versions.filter(|version| version.published).collect();
+        let ids = |bytes: &[u8]| array_ids(bytes, &self.config.pointer, &self.config.id);
+        let known: BTreeSet<String> =
+            published.iter().filter_map(|version| ids(version.bytes.as_deref()?)).flatten().collect();
+        let said = self.says.iter().zip(&outcome.actors).flat_map(|(says, end)| says.lines(&end.stdout));
+        let said: BTreeSet<String> = said.flat_map(|line| logged_ids(line, &self.config.id, &known)).collect();
+        published
+            .into_iter()
+            .filter(|version| !version.by.zip(version.step).is_some_and(|(by, at)| cut.holds(by, at)))
             .filter_map(|version| array_ids(version.bytes.as_deref()?, &self.config.pointer, &self.config.id))
             .flatten()
+            .chain(said)
             .collect()
     }
 

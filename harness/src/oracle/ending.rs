@@ -71,7 +71,11 @@ pub(super) fn stale_failures(
         makes && !step.failed() && hit.contains(&usize::from(step.actor.0))
     };
     let names = run.steps.iter().filter(made).filter_map(|step| step.path2.as_ref().or(step.path.as_ref()));
-    let left: BTreeSet<&String> = names.filter(|name| outcome.files.contains_key(*name)).collect();
+    let mut left: BTreeSet<&String> = names.filter(|name| outcome.files.contains_key(*name)).collect();
+    // Whose lock is the kernel's, on the open file, leaves none by leaving the file.
+    let of_kernel: BTreeSet<&String> =
+        run.steps.iter().filter(|step| step.op == Op::Lock).filter_map(|step| step.path.as_ref()).collect();
+    left.retain(|name| !of_kernel.contains(name));
     let waits = |worker: &usize| {
         let own = run.steps.iter().rev().filter(|step| usize::from(step.actor.0) == *worker);
         let mut last = own.filter(|step| step.chosen && step.op != Op::Exit).take(LAST);

@@ -38,32 +38,38 @@ pub(super) enum Leniency {
 
 /// The ways in which failed workers and those hit by a fault may count, the strictest first.
 ///
-/// `acknowledged`: who ended well before the power went; several of them may have lost their work at once.
+/// `acknowledged`: who ended well before the power went; several of them may have lost their work at once. `promised`:
+/// who was hit after saying that the work was done.
 pub(super) fn attempts(
     workers: usize,
     failed: &BTreeSet<usize>,
     hit: &BTreeSet<usize>,
+    promised: &BTreeSet<usize>,
     acknowledged: &BTreeSet<usize>,
 ) -> Vec<Attempt> {
     let everyone: BTreeSet<usize> = (0..workers).collect();
+    let free = hit - promised;
     let mut out = Vec::new();
-    for left_out in subsets(hit) {
+    for left_out in subsets(&free) {
         out.push(Attempt { participants: &everyone - &left_out, loose: hit.clone(), kind: Leniency::None });
     }
     if !failed.is_empty() {
         let loose = failed | hit;
-        for left_out in subsets(&loose) {
+        for left_out in subsets(&(failed | &free)) {
             out.push(Attempt { participants: &everyone - &left_out, loose: loose.clone(), kind: Leniency::Failed });
         }
     }
-    let well = &(&everyone - hit) - failed;
+    let well = &(&(&everyone - hit) - failed) | promised;
     let gone: Vec<BTreeSet<usize>> = match (acknowledged.is_empty(), hit.is_empty()) {
-        (false, _) => subsets(&(acknowledged & &well)).into_iter().filter(|gone| !gone.is_empty()).collect(),
+        (false, _) => {
+            let sure = &(acknowledged & &well) | promised;
+            subsets(&sure).into_iter().filter(|gone| !gone.is_empty()).collect()
+        }
         (true, false) => well.iter().map(|gone| [*gone].into()).collect(),
         (true, true) => Vec::new(),
     };
     for gone in &gone {
-        for left_out in subsets(hit) {
+        for left_out in subsets(&free) {
             let left_out: BTreeSet<usize> = &left_out | gone;
             let loose = &left_out | hit;
             out.push(Attempt { participants: &everyone - &left_out, loose, kind: Leniency::Lost });

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::outcome::killed;
-use crate::world::{IN_ORDER_FLAG, Run, Step};
+use crate::{
+    scenario::{Acknowledging, Scenario},
+    world::{ACK_MARKER, IN_ORDER_FLAG, Run, Step},
+};
 
 /// The workers that were killed, lost a process, or got an error or too few bytes that were injected. One that only
 /// stood still, or whose call was done in two parts, has nothing to excuse it.
@@ -32,10 +35,23 @@ fn is_hit(step: &Step) -> bool {
 /// What the kind of a power cut is called.
 const POWER_CUT: &str = "power-cut";
 
-/// Where in a run the power goes, and whether the disk then was as at some moment since the last worker ended.
-pub(super) fn power_cut(run: &Run) -> Option<(usize, bool)> {
+/// Where in a run the power goes, and, when the disk then was as at some moment since the last acknowledgement, how many
+/// steps came before that moment.
+pub(super) fn power_cut(run: &Run) -> Option<(usize, Option<usize>)> {
     let at = run.steps.iter().position(|step| step.fault() == Some(POWER_CUT))?;
-    Some((at, run.steps[at].flags.iter().any(|flag| flag == IN_ORDER_FLAG)))
+    let moment = run.steps[at].flags.iter().find_map(|flag| flag.strip_prefix(IN_ORDER_FLAG)?.parse().ok());
+    Some((at, moment))
+}
+
+/// The workers that a fault hit after they had said that what they did is done: it has to be there.
+pub(super) fn promised(scenario: &Scenario, run: &Run, hit: &BTreeSet<usize>) -> BTreeSet<usize> {
+    let said = |worker: &&usize| {
+        let output = run.outcome.as_ref().and_then(|outcome| outcome.actors.get(**worker));
+        let says = scenario.workers.get(**worker).and_then(|worker| Acknowledging::new(worker).ok());
+        let line = says.zip(output).is_some_and(|(says, end)| says.lines(&end.stdout).next().is_some());
+        line || run.steps.iter().any(|s| usize::from(s.actor.0) == **worker && s.looks_up(ACK_MARKER))
+    };
+    hit.iter().filter(said).copied().collect()
 }
 
 /// The workers that ended well before the power went: what they did was acknowledged.

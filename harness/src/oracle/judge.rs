@@ -47,7 +47,12 @@ impl Judge {
             scenario: scenario.clone(),
             serial: SerialJudge::new(scenario, rules, initial.clone()),
             initial,
-            conserve: scenario.oracle.conserve.as_ref().map(ConserveJudge::new).transpose()?,
+            conserve: scenario
+                .oracle
+                .conserve
+                .as_ref()
+                .map(|c| ConserveJudge::new(c, &scenario.workers))
+                .transpose()?,
             first: None,
             published: Published::default(),
         })
@@ -198,7 +203,7 @@ impl Judge {
             return;
         }
         let case = Case { scenario: &self.scenario, initial: &self.initial };
-        let files = torn_files(&case, history, outcome, &self.published, power_cut(run).is_some());
+        let files = torn_files(&case, history, outcome, &self.published, run);
         // Where only a check decides, it has read the files and accepts them or not.
         let decided = self.scenario.oracle.serial == Serial::Off && self.scenario.check.is_some();
         if decided && accusations.is_empty() {

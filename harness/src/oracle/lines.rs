@@ -14,7 +14,9 @@ pub fn step_lines(case: &Case<'_>, run: &Run) -> Vec<StepLine> {
         let mut notes: Vec<String> = Vec::new();
         notes.extend(read_note(case, &history, number));
         notes.extend(write_note(&history, number));
-        if let Some(kind) = step.fault().filter(|kind| !kind.starts_with("kill") && !kind.starts_with("pause")) {
+        if let Some(kind) =
+            step.fault().filter(|kind| !["kill", "pause", "power-cut"].iter().any(|told| kind.starts_with(told)))
+        {
             notes.push(format!("fault: {kind}"));
         }
         for update in lost.iter().filter(|update| !update.stray && update.steps.1 == number) {

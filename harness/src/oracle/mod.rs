@@ -17,6 +17,7 @@
 //! Serial runs come from the caller ([`SerialRunner`]): each order at most twice, at most 120 orders of one set of
 //! workers.
 
+mod atomic;
 mod case;
 mod compare;
 mod conserve;
@@ -54,6 +55,7 @@ mod torn;
 mod torn_file;
 mod warnings;
 
+pub use atomic::Atomic;
 pub use case::Case;
 pub use digest::outcome_digest;
 pub use duplicates::{Duplicate, duplicates};

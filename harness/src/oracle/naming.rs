@@ -8,7 +8,7 @@ use super::{
     duplicates::{Duplicate, duplicates, own_files},
     failures::failed_workers,
     history::{History, Reading},
-    hits::{faults, hit_workers},
+    hits::{faults, hit_workers, power_cut},
     judge::last_lines,
     judgement::{Accusation, Wrong},
     locks::LockTrace,
@@ -81,7 +81,7 @@ pub fn name(case: &Case<'_>, run: &Run, wrong: &Wrong, references: &[&Run]) -> N
             findings.conserve = (lost.clone(), duplicated.clone());
         }
     }
-    let kind = kind(wrong, &findings, otherwise_right, !hit_workers(run).is_empty());
+    let kind = kind(wrong, &findings, otherwise_right, !hit_workers(run).is_empty() || power_cut(run).is_some());
     let mut named = story::tell(case, run, wrong, &findings, kind);
     if run.choices.iter().any(|choice| matches!(choice, Choice::Wake(_))) {
         named.needs.push("early-wake".to_owned());
@@ -118,7 +118,9 @@ fn kind(wrong: &Wrong, findings: &Findings<'_>, otherwise_right: bool, crashed: 
         return Kind::TornFile;
     }
     if !findings.torn.is_empty() {
-        return Kind::TornRead;
+        // Where nobody was writing any more, it was a fault that left the file like that.
+        let left = crashed && findings.torn.iter().all(|reading| reading.during.is_none());
+        return if left { Kind::TornFile } else { Kind::TornRead };
     }
     if otherwise_right {
         return ended.unwrap_or(Kind::WorkerFailed);

@@ -185,11 +185,7 @@ impl Operations {
 
 /// Looks up the marker path, from whatever directory.
 pub(super) fn is_marker(step: &Step) -> bool {
-    let looks_up = matches!(step.op, Op::Stat | Op::Access | Op::Open | Op::Create | Op::List | Op::Unlink | Op::Utime);
-    looks_up
-        && step.path.as_deref().is_some_and(|path| {
-            path.strip_suffix(MARKER).is_some_and(|before| before.is_empty() || before.ends_with('/'))
-        })
+    step.looks_up(MARKER)
 }
 
 fn is_lock(object: &Object) -> bool {

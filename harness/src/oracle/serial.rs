@@ -8,7 +8,10 @@
 //! Within 1 and 2 orders are first compared exactly, and only if none fits with noise masked: a mask can only make
 //! outcomes equal, so this never accuses more, and most scenarios need no second environment at all.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use super::{
     compare::same_content,
@@ -16,7 +19,7 @@ use super::{
     error::OracleError,
     failures::{Attempt, Leniency, attempts, failed_workers, left_behind, worker_failed},
     graph,
-    hits::{acknowledged, power_cut},
+    hits::{acknowledged, power_cut, promised},
     judgement::{Accusation, note},
     mask::Mask,
     operations::{Operations, Serializable, is_marker},
@@ -27,7 +30,7 @@ use super::{
 };
 use crate::{
     scenario::{Scenario, Serial},
-    world::{Node, Outcome, Run, Step, Warning},
+    world::{Node, Op, Outcome, Run, Step, Warning},
 };
 
 /// At most so many orders of one set of workers are run.
@@ -129,7 +132,8 @@ impl SerialJudge {
         hit: &BTreeSet<usize>,
         runner: &mut dyn SerialRunner,
     ) -> Result<SerialVerdict, OracleError> {
-        let digest = (outcome_digest(outcome), hit.clone(), acknowledged(run, hit));
+        let sure = &acknowledged(run, hit) | &promised(scenario, run, hit);
+        let digest = (outcome_digest(outcome), hit.clone(), sure);
         let whole = match self.cache.get(&digest) {
             Some(known) => known.clone(),
             None => {
@@ -200,7 +204,8 @@ impl SerialJudge {
             heavy: None,
             warnings: BTreeSet::new(),
         };
-        for attempt in attempts(scenario.workers.len(), &failed, hit, &acknowledged(run, hit)) {
+        let promised = promised(scenario, run, hit);
+        for attempt in attempts(scenario.workers.len(), &failed, hit, &promised, &acknowledged(run, hit)) {
             // What only those made whose work is gone is left behind too (their lock file); after a power cut anybody's.
             let gone = (0..scenario.workers.len()).filter(|worker| !attempt.participants.contains(worker));
             let makers = match attempt.kind {
@@ -227,7 +232,8 @@ impl SerialJudge {
                                 SerialVerdict::Wrong(worker_failed(scenario, outcome, &failed), warnings)
                             }
                             Leniency::Lost => {
-                                let gone = |w: &usize| !attempt.participants.contains(w) && !hit.contains(w);
+                                let sure = |w: &usize| !hit.contains(w) || promised.contains(w);
+                                let gone = |w: &usize| !attempt.participants.contains(w) && sure(w);
                                 let workers = (0..scenario.workers.len()).filter(gone).map(actor).collect();
                                 SerialVerdict::Wrong(Accusation::LostAfterCrash { workers }, warnings)
                             }
@@ -292,20 +298,22 @@ impl SerialJudge {
         outcome: &Outcome,
         hit: &BTreeSet<usize>,
     ) -> Result<SerialVerdict, Vec<String>> {
-        // The steps say nothing of a disk that is not as they left it.
-        if let Some((_, false)) = power_cut(run) {
-            return Err(Vec::new());
-        }
-        let operations = Operations::of(&run.steps, scenario.workers.len());
+        let steps = match power_cut(run) {
+            None => Cow::Borrowed(&run.steps),
+            // The steps say nothing of a disk that is not as they left it.
+            Some((_, None)) => return Err(Vec::new()),
+            Some((at, Some(moment))) => Cow::Owned(undone(&run.steps, moment, at)),
+        };
+        let operations = Operations::of(&steps, scenario.workers.len());
         let failed = &self.unusual_failures(scenario, outcome) - hit;
         // An operation that a fault cut short is not excused by the order of the others: it must have done nothing.
-        let left = left_behind(&run.steps, outcome, hit, &self.initial);
-        if let Some((worker, path)) = hit.iter().find_map(|w| Some((w, operations.half_done(&run.steps, *w, &left)?))) {
+        let left = left_behind(&steps, outcome, hit, &self.initial);
+        if let Some((worker, path)) = hit.iter().find_map(|w| Some((w, operations.half_done(&steps, *w, &left)?))) {
             let name = scenario.workers.get(*worker).map_or("?", |worker| worker.name.as_str());
             return Err(vec![format!("{name}'s last operation was cut short after it had changed {path}")]);
         }
         let failure = || SerialVerdict::Wrong(worker_failed(scenario, outcome, &failed), Vec::new());
-        match operations.serializable(&run.steps, &BTreeSet::new()) {
+        match operations.serializable(&steps, &BTreeSet::new()) {
             Serializable::Yes if !failed.is_empty() => Ok(failure()),
             Serializable::Yes => {
                 let inferred = !operations.marked || operations.cut;
@@ -317,7 +325,7 @@ impl SerialJudge {
             )),
             // Right but for workers that failed, whatever they saw when they did.
             Serializable::No(_)
-                if !failed.is_empty() && operations.serializable(&run.steps, &failed) == Serializable::Yes =>
+                if !failed.is_empty() && operations.serializable(&steps, &failed) == Serializable::Yes =>
             {
                 Ok(failure())
             }
@@ -350,6 +358,23 @@ impl SerialJudge {
         };
         failed_workers(scenario, outcome).into_iter().filter(|worker| !usual(worker)).collect()
     }
+}
+
+/// The steps without what those between a moment and a power cut did: it did not reach the disk. They keep their numbers.
+fn undone(steps: &[Step], moment: usize, cut: usize) -> Vec<Step> {
+    let mut steps = steps.to_vec();
+    for step in steps.get_mut(moment..cut).into_iter().flatten() {
+        *step = Step {
+            op: Op::Sleep,
+            path: None,
+            path2: None,
+            inode: None,
+            accesses: Vec::new(),
+            effects: Vec::new(),
+            ..step.clone()
+        };
+    }
+    steps
 }
 
 /// A list for a warning, cut to a readable length.

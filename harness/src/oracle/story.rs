@@ -41,6 +41,9 @@ pub(super) fn tell(case: &Case<'_>, run: &Run, wrong: &Wrong, findings: &Finding
         Kind::LostUpdate => teller.lost_update(findings, &lost),
         Kind::DuplicateDelivery => teller.duplicate(findings, &duplicated),
         Kind::TornRead => teller.torn_read(findings),
+        Kind::TornFile if !wrong.accusations.iter().any(|a| matches!(a, Accusation::TornFile { .. })) => {
+            teller.torn_read(findings)
+        }
         Kind::BrokenLock => teller.broken_lock(findings),
         _ => teller.accused(wrong, kind),
     };
@@ -231,7 +234,12 @@ impl Teller<'_> {
                 },
                 (Accusation::LostAfterCrash { workers }, Kind::LostAfterCrash) => {
                     let names: Vec<String> = workers.iter().map(|worker| self.who(usize::from(worker.0))).collect();
-                    format!("{} ended well, and after the fault nothing is left of what was done", and(&names))
+                    let ended = |worker: &ActorId| {
+                        let end = self.run.outcome.as_ref().and_then(|o| o.actors.get(usize::from(worker.0)));
+                        end.is_some_and(|end| end.exit.is_some())
+                    };
+                    let how = if workers.iter().all(ended) { "ended well" } else { "said that it was done" };
+                    format!("{} {how}, and after the fault nothing is left of what was done", and(&names))
                 }
                 (Accusation::Conserve { lost, .. }, Kind::LostAfterCrash) => {
                     if let Some(conserve) = &self.case.scenario.oracle.conserve {

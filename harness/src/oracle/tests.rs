@@ -186,7 +186,7 @@ proptest! {
         // Only edges to later numbers, so that there is no cycle.
         let workers_of = |at: usize| Worker {
             name: String::new(), group: String::new(), run: Command::Args(Vec::new()), env: Default::default(), ends: Ends::Exit,
-            after: pairs.iter().filter(|(a, b)| a < b && *b == at).map(|(a, _)| *a).collect(), exit: vec![0],
+            after: pairs.iter().filter(|(a, b)| a < b && *b == at).map(|(a, _)| *a).collect(), exit: vec![0], acknowledges: None,
         };
         let precedence = Precedence::new(&(0..4).map(workers_of).collect::<Vec<_>>());
         let mut expected: Vec<Vec<usize>> = permutations(4);

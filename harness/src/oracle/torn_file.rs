@@ -6,8 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Case, history::History};
-use crate::world::{Node, Outcome};
+use super::{
+    Case,
+    history::{History, Version},
+    hits::power_cut,
+};
+use crate::world::{Node, Op, Outcome, Run, Step};
 
 /// Contents that runs without faults published, per path.
 #[derive(Debug, Default)]
@@ -39,10 +43,14 @@ impl Published {
         }
     }
 
-    /// Whether a name is more than a step on the way: of a temporary file that was closed nobody expects that it
-    /// outlasts a power cut whole.
-    fn lasts(&self, case: &Case<'_>, path: &str) -> bool {
-        self.lasting.contains(path) || case.initial.contains_key(path)
+    /// Whether a power cut must leave a name whole: it was there before, or was given to a finished file. Of a temporary
+    /// file, or a new one that was only closed, nobody expects that; who ended well is asked elsewhere.
+    fn lasts(&self, case: &Case<'_>, path: &str, versions: &[Version], steps: &[Step]) -> bool {
+        let named = |version: &Version| {
+            let step = version.step.and_then(|at| steps.get(at));
+            step.is_some_and(|step| matches!(step.op, Op::Rename | Op::Exchange | Op::Link))
+        };
+        case.initial.contains_key(path) || (self.lasting.contains(path) && versions.iter().any(named))
     }
 
     fn knows(&self, path: &str, bytes: &[u8]) -> bool {
@@ -50,17 +58,20 @@ impl Published {
     }
 }
 
-/// The torn files of a run; `cut`: the power went in it.
+/// The torn files of a run.
 pub(super) fn torn_files(
     case: &Case<'_>,
     history: &History,
     outcome: &Outcome,
     known: &Published,
-    cut: bool,
+    run: &Run,
 ) -> Vec<TornFile> {
+    let cut = power_cut(run).is_some();
     let mut out = Vec::new();
     for (path, versions) in history.versions.iter().filter(|(path, _)| !case.ignores(path)) {
-        let Some(by) = history.cut_short(path).filter(|_| !cut || known.lasts(case, path)) else { continue };
+        let Some(by) = history.cut_short(path).filter(|_| !cut || known.lasts(case, path, versions, &run.steps)) else {
+            continue;
+        };
         let Some(Node::File { bytes, .. }) = outcome.files.get(path) else { continue };
         let mut published = versions.iter().filter(|v| v.published && !v.absent).peekable();
         if published.peek().is_none() || known.knows(path, bytes) {

@@ -26,8 +26,8 @@ pub fn advice(kind: Kind) -> &'static str {
              lock that also guards the read. Whoever loses the claim must not go on."
         }
         Kind::TornFile => {
-            "Never change the file in place: write a temporary file in the same folder, check every write, then rename it \
-             over the old one."
+            "Never change the file in place: write a temporary file in the same folder, check every write, sync it (for a \
+             power cut), then rename it over the old one."
         }
         Kind::TornRead => {
             "Publish with a rename, so that a reader meets the old version or the new one; or let readers take the \

@@ -21,13 +21,14 @@ pub(super) const TOP: &[&str] = &[
     "limits",
 ];
 /// `[[worker]]`.
-pub(super) const WORKER: &[&str] = &["name", "run", "after", "count", "env", "ends", "exit"];
+pub(super) const WORKER: &[&str] = &["name", "run", "after", "count", "env", "ends", "exit", "acknowledges"];
 /// `[[delay]]`.
 pub(super) const DELAY: &[&str] = &["worker", "after", "before", "nth", "for"];
 /// `[[fault]]`.
 pub(super) const FAULT: &[&str] = &["worker", "kind", "at", "nth"];
 /// `[search]`.
-pub(super) const SEARCH: &[&str] = &["search", "seed", "max_schedules", "time_limit", "exhaustive", "time", "disk"];
+pub(super) const SEARCH: &[&str] =
+    &["search", "seed", "max_schedules", "time_limit", "exhaustive", "time", "disk", "max_faults"];
 /// `[oracle]`.
 pub(super) const ORACLE: &[&str] =
     &["serial", "state", "stdout", "multiset", "ignore", "ignore_pointer", "conserve", "allow", "shares_nothing"];

@@ -4,6 +4,7 @@
 //! may add to a file: [`load_draft`] gives a [`Draft`], whose [`finish`](Draft::finish) demands what is still missing.
 //! Every mistake is a [`ScenarioError`] with its file, line, column and key, and the way out.
 
+mod acknowledge;
 mod contents;
 mod discover;
 mod duration;
@@ -22,6 +23,7 @@ mod save;
 mod steer;
 mod table;
 
+pub use acknowledge::Acknowledging;
 pub use contents::{Contents, ContentsError, MAX_DIR_BYTES, MAX_DIR_FILES, contents};
 pub use discover::discover;
 pub use duration::{DurationError, format_duration, parse_duration};
@@ -33,8 +35,9 @@ pub use model::{
     Command, Conserve, Delay, Ends, Expect, Fault, IgnorePointer, Kind, Limits, Nth, OracleConfig, Pattern, Scenario,
     Search, SearchKind, Serial, Worker,
 };
-pub use names::{UnknownName, nearest, parse_op, parse_time, time_name};
+pub use names::{UnknownName, nearest, parse_disk, parse_op, parse_time, time_name};
 pub use parse::{Draft, MAX_FILE_BYTES, load, load_draft, parse, parse_draft};
 pub use pattern::{GlobError, PatternError, PatternMatcher, compile_glob};
 pub use printable::{is_printable, printable};
 pub use save::{save, save_to};
+pub use steer::MAX_FAULTS;

@@ -73,6 +73,8 @@ pub struct Worker {
     pub ends: Ends,
     /// Exit codes that are no failure.
     pub exit: Vec<i32>,
+    /// A line of its standard output that matches this glob says: what I did is done.
+    pub acknowledges: Option<String>,
 }
 
 /// An op or `*`, then an optional glob that matches any path of the step.
@@ -132,6 +134,8 @@ pub struct Search {
     pub time: TimeModel,
     /// What a power cut may do to the disk.
     pub disk: DiskModel,
+    /// At most so many faults in one run.
+    pub max_faults: u64,
 }
 
 impl Default for Search {
@@ -144,6 +148,7 @@ impl Default for Search {
             exhaustive: false,
             time: TimeModel::Fair,
             disk: DiskModel::Strict,
+            max_faults: 1,
         }
     }
 }

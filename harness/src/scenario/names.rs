@@ -195,7 +195,7 @@ pub fn parse_time(word: &str) -> Result<TimeModel, UnknownName> {
 }
 
 /// `strict` or `ext4-ordered`.
-pub(super) fn parse_disk(word: &str) -> Result<DiskModel, UnknownName> {
+pub fn parse_disk(word: &str) -> Result<DiskModel, UnknownName> {
     find("model of the disk", word, &DiskModel::ALL, DiskModel::name)
 }
 

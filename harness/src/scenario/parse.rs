@@ -11,6 +11,7 @@ use toml::de::DeTable;
 
 use super::{
     Command, Ends, Expect, Kind, Limits, OracleConfig, Problem, Scenario, ScenarioError, Search, UnknownName, Worker,
+    compile_glob,
     error::Place,
     judge, keys,
     names::parse_ends,
@@ -293,6 +294,14 @@ fn worker<'a>(item: &Item<'a>, scenario_dir: &Path) -> Result<Written<'a>, Scena
         None => Ends::default(),
         Some(item) => parse_ends(item.string("`\"exit\"` or `\"idle\"`")?).map_err(|e| item.error(e))?,
     };
+    let acknowledges = match table.get("acknowledges") {
+        None => None,
+        Some(item) => {
+            let glob = item.string("a glob for a line, as in `\"done *\"`")?;
+            compile_glob(glob).map_err(|e| item.error(e))?;
+            Some(glob.to_owned())
+        }
+    };
     let worker = Worker {
         name: name.to_owned(),
         group: name.to_owned(),
@@ -301,6 +310,7 @@ fn worker<'a>(item: &Item<'a>, scenario_dir: &Path) -> Result<Written<'a>, Scena
         env: table.get("env").map_or(Ok(BTreeMap::new()), |item| env(&item))?,
         ends,
         exit,
+        acknowledges,
     };
     let count = table.get("count").map(|item| item.number(1, MAX_WORKERS as u64)).transpose()?;
     Ok(Written { name: name_item, after: table.get("after"), worker, count })

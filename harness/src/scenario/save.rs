@@ -189,6 +189,9 @@ impl Toml {
             let codes: Vec<String> = worker.exit.iter().map(i32::to_string).collect();
             self.plain("exit", format_args!("[{}]", codes.join(", ")));
         }
+        if let Some(glob) = &worker.acknowledges {
+            self.string("acknowledges", glob);
+        }
     }
 
     fn search(&mut self, search: &Search) {
@@ -215,6 +218,9 @@ impl Toml {
         }
         if search.disk != default.disk {
             self.string("disk", search.disk.name());
+        }
+        if search.max_faults != default.max_faults {
+            self.plain("max_faults", format_args!("{}", search.max_faults));
         }
     }
 

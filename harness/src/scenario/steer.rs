@@ -8,6 +8,9 @@ use super::{
     table::{Item, Table},
 };
 
+/// More faults in one run than this are more than anybody waits for.
+pub const MAX_FAULTS: u64 = 8;
+
 pub(super) fn delays(item: &Item<'_>, roster: &Roster) -> Result<Vec<Delay>, ScenarioError> {
     item.list("a `[[delay]]` (two brackets)")?.iter().map(|item| delay(item, roster)).collect()
 }
@@ -94,6 +97,9 @@ pub(super) fn search(item: &Item<'_>) -> Result<Search, ScenarioError> {
     }
     if let Some(item) = table.get("disk") {
         search.disk = parse_disk(item.string("a model of the disk in quotes")?).map_err(|e| item.error(e))?;
+    }
+    if let Some(item) = table.get("max_faults") {
+        search.max_faults = item.number(1, MAX_FAULTS)?;
     }
     Ok(search)
 }

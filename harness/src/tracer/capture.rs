@@ -64,6 +64,11 @@ impl Capture {
         self.limit
     }
 
+    /// The standard output so far.
+    pub(super) fn output(&self) -> &[u8] {
+        &self.streams[0].bytes
+    }
+
     /// What was written: output and error.
     pub(super) fn bytes(&self) -> [Vec<u8>; 2] {
         [self.streams[0].bytes.clone(), self.streams[1].bytes.clone()]

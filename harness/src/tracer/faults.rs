@@ -93,7 +93,7 @@ impl Machine {
     }
 
     /// The fault that is due at a step, if any. The step counts as a match from now on.
-    pub(super) fn fault_due(&mut self, pid: Pid, pending: &Pending) -> Option<(FaultKind, Draft)> {
+    pub(super) fn fault_due(&mut self, pid: Pid, pending: &Pending) -> Option<(FaultKind, Draft, u64)> {
         let actor = self.task(pid).actor;
         if self.faults.is_empty() || actor >= self.faults.seen.first().map_or(0, Vec::len) {
             return None;
@@ -114,7 +114,8 @@ impl Machine {
         }
         let due = self.faults.due(actor, &target);
         self.faults.count(actor, &target);
-        due.map(|kind| (kind, draft))
+        let len = target.len;
+        due.map(|kind| (kind, draft, len))
     }
 
     /// How many bytes a read or write would move.
@@ -134,7 +135,7 @@ impl Machine {
         &mut self,
         pid: Pid,
         pending: Pending,
-        (kind, draft): (FaultKind, Draft),
+        (kind, draft, len): (FaultKind, Draft, u64),
         enabled: &[ActorId],
     ) -> Result<Attempt, Lost> {
         let flag = format!("{FAULT_FLAG}{kind}");
@@ -162,8 +163,8 @@ impl Machine {
                 let result = -i64::from(number);
                 let mut step = self.failed_step(pid, &draft, result);
                 step.flags.push(flag);
-                if draft.op == Op::Write {
-                    step.flags.push(format!("{ASKED_FLAG}{}", asked(pid, &pending)));
+                if matches!(draft.op, Op::Write | Op::Read) {
+                    step.flags.push(format!("{ASKED_FLAG}{len}"));
                 }
                 super::syscalls::answer(pid, entry, result)?;
                 // Of a rename that is a copy the rest is not made.
@@ -172,8 +173,8 @@ impl Machine {
                 self.go_on(pid, 0)?;
                 Ok(Attempt::Made)
             }
-            (FaultKind::ShortWrite(len) | FaultKind::ShortRead(len), Pending::Call { call, entry }) => {
-                self.step_call(pid, call, entry, enabled, Some(Bend { len: Some(len), ..bend }))
+            (FaultKind::ShortWrite(bytes) | FaultKind::ShortRead(bytes), Pending::Call { call, entry }) => {
+                self.step_call(pid, call, entry, enabled, Some(Bend { len: Some(bytes), ..bend }))
             }
             (FaultKind::Split, Pending::Call { call, entry }) => {
                 let from = draft.offset.unwrap_or(0);

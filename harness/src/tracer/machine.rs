@@ -24,8 +24,8 @@ use super::{
     kernel,
     locks::RecordLocks,
     notify::Watched,
-    signals::Signals,
     session::CutPoint,
+    signals::Signals,
     storage::Storage,
     task::{Pending, State, Task},
     template::Template,
@@ -34,7 +34,9 @@ use super::{
     walk::Walker,
     weaken::Copying,
 };
-use crate::world::{Access, ActorEnd, ActorId, Inode, Mode, Object, Step, Sync, Warning, WarningKind, Weakening};
+use crate::world::{
+    ACK_MARKER, Access, ActorEnd, ActorId, Inode, Mode, Object, Step, Sync, Warning, WarningKind, Weakening,
+};
 
 /// The processes of actor i are numbered from `PID_BASE + i * PIDS_PER_ACTOR`.
 const PID_BASE: i32 = 1000;
@@ -256,7 +258,19 @@ impl Machine {
     pub(super) fn note_cut_point(&mut self, at: usize) {
         let Some(storage) = &self.storage else { return };
         let ended = (0..self.actors.len()).filter(|actor| self.actors[*actor].ended).collect();
-        self.cut_points.push(CutPoint { at, events: storage.events.len(), ended });
+        let mut said = Vec::new();
+        for (number, actor) in self.actors.iter_mut().enumerate() {
+            let marks = self.steps.iter().filter(|s| usize::from(s.actor.0) == number && s.looks_up(ACK_MARKER));
+            let lines = match (storage.says.get(number), &mut actor.capture) {
+                (Some(says), Some(capture)) => {
+                    capture.drain();
+                    says.lines(capture.output()).count()
+                }
+                _ => 0,
+            };
+            said.push((marks.count() + lines) as u64);
+        }
+        self.cut_points.push(CutPoint { at, events: storage.events.len(), steps: self.steps.len(), ended, said });
     }
 
     /// The task; it must exist.

@@ -218,7 +218,7 @@ impl Machine {
         } else if split.is_some() {
             step.flags.push(format!("{FAULT_FLAG}split"));
         }
-        if let (Some(_), Op::Write, None) = (shorter, draft.op, split) {
+        if let (Some(_), Op::Write | Op::Read, None) = (shorter, draft.op, split) {
             step.flags.push(format!("{ASKED_FLAG}{}", super::faults::asked(pid, &Pending::Call { call, entry })));
         }
         if let Some(forced) = forced {

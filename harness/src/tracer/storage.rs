@@ -11,7 +11,6 @@ use std::{
 };
 
 use nix::{libc, unistd::Pid};
-use rustix::fs::OFlags;
 
 use super::{
     calls::{Call, SyncKind},
@@ -21,6 +20,7 @@ use super::{
 };
 use crate::{
     fault::power_cut::{Disk, Event, Made, NodeId},
+    scenario::Acknowledging,
     world::{Inode, Mode, Object, Op, Step, Tree},
 };
 
@@ -34,6 +34,8 @@ pub(super) struct Storage {
     pub events: Vec<Event>,
     /// Why nobody can tell what a power cut would leave.
     pub unknown: BTreeSet<String>,
+    /// What each worker says when it acknowledges.
+    pub says: Vec<Acknowledging>,
     nodes: HashMap<Inode, NodeId>,
     made: u32,
 }
@@ -173,10 +175,11 @@ impl Machine {
                     _ if step.ret > 0 => storage.whole(node, &format!("/proc/{pid}/fd/{fd}")),
                     _ => {}
                 }
-                let flags = self.inspect(pid, fd).map_or(OFlags::empty(), |file| file.flags());
-                if flags.contains(OFlags::DSYNC) {
+                // rustix calls O_SYNC by both names: these are the kernel's numbers.
+                let flags = self.inspect(pid, fd).map_or(0, |file| file.flags().bits() as i32);
+                if flags & libc::O_DSYNC != 0 {
                     let (from, to) = offset.map_or((0, u64::MAX), |from| (from, from + step.ret.max(0) as u64));
-                    let data_only = !flags.contains(OFlags::SYNC);
+                    let data_only = flags & libc::O_SYNC != libc::O_SYNC;
                     storage.events.push(Event::SyncRange { node, from, to, data_only });
                 }
             }

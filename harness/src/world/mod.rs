@@ -18,6 +18,6 @@ pub use disk::DiskModel;
 pub use outcome::{ActorEnd, CheckResult, Node, Outcome};
 pub use plan::{Choice, Injection, Plan, Policy, TimeModel, Variant};
 pub use run::{Cut, Cuts, Ended, Run, Warning, WarningKind};
-pub use step::{ASKED_FLAG, ActorId, Effect, FAULT_FLAG, IN_ORDER_FLAG, Op, Step};
+pub use step::{ACK_MARKER, ASKED_FLAG, ActorId, Effect, FAULT_FLAG, IN_ORDER_FLAG, Op, Step};
 pub use tree::{Tree, WorkTree, read_node};
 pub use weakening::{Protection, Weakening};

@@ -54,6 +54,8 @@ pub struct Cut {
     pub state: [u8; 32],
     /// The workers that had ended.
     pub ended: Vec<ActorId>,
+    /// How often each worker had acknowledged what it did.
+    pub said: Vec<u64>,
 }
 
 /// All power cuts of a run that differ in what they leave and in who had ended.

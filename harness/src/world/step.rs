@@ -131,8 +131,12 @@ pub const FAULT_FLAG: &str = "fault:";
 /// What the flag of a write that a fault cut short begins with; the number of bytes it was to move follows.
 pub const ASKED_FLAG: &str = "asked:";
 
-/// A flag of a power cut: the disk is as running programs saw it at some moment since the last worker ended.
-pub const IN_ORDER_FLAG: &str = "in-order";
+/// What a flag of a power cut begins with, when the disk is as running programs saw it at some moment since a worker
+/// ended or acknowledged something the last time: the number of steps before that moment follows.
+pub const IN_ORDER_FLAG: &str = "in-order:";
+
+/// A worker that looks this path up says: what I did is done.
+pub const ACK_MARKER: &str = ".noclobber/ack";
 
 /// How a step changed the world. Present only in runs with [`Plan::record`](super::Plan::record).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,6 +213,14 @@ impl Step {
     /// The fault that hit this step, as a scenario writes its kind: `kill`, `errno:ENOSPC`, ...
     pub fn fault(&self) -> Option<&str> {
         self.flags.iter().find_map(|flag| flag.strip_prefix(FAULT_FLAG))
+    }
+
+    /// Whether it looks up this marker, from whatever directory.
+    pub fn looks_up(&self, marker: &str) -> bool {
+        let looks =
+            matches!(self.op, Op::Stat | Op::Access | Op::Open | Op::Create | Op::List | Op::Unlink | Op::Utime);
+        let ends = |path: &str| path.strip_suffix(marker).is_some_and(|dir| dir.is_empty() || dir.ends_with('/'));
+        looks && self.path.as_deref().is_some_and(ends)
     }
 
     /// Whether it failed.

@@ -56,6 +56,10 @@ pub enum Act {
     Exit(Arc<dyn Fn(&Mind) -> i32 + Send + ::core::marker::Sync>),
     /// Looks up the operation marker.
     Mark,
+    /// Looks up the marker of what is done.
+    Acknowledge,
+    /// Is killed by a fault; does nothing more.
+    Die,
     /// Skips the next acts when the condition holds.
     SkipIf(usize, Arc<dyn Fn(&Mind) -> bool + Send + ::core::marker::Sync>),
 }
@@ -149,6 +153,7 @@ pub fn scenario(workers: usize) -> Scenario {
         env: BTreeMap::new(),
         ends: Ends::Exit,
         exit: vec![0],
+        acknowledges: None,
     };
     Scenario {
         name: "test".into(),
@@ -274,6 +279,20 @@ impl Sim {
                 step.accesses = vec![entry(".noclobber", Mode::Read)];
                 self.push(step);
                 self.minds[worker].failed = false;
+            }
+            Act::Acknowledge => {
+                let mut step = self.step(worker, Op::Access, noclobber::world::ACK_MARKER, None);
+                step.ret = -ENOENT;
+                self.push(step);
+            }
+            Act::Die => {
+                let mut step = self.step(worker, Op::Exit, "", None);
+                step.path = None;
+                step.flags.push(format!("{}kill", noclobber::world::FAULT_FLAG));
+                self.push(step);
+                let end = &mut self.ends[worker];
+                (end.exit, end.signal, end.ended_by) = (None, Some(9), Some("kill".into()));
+                self.at[worker] = usize::MAX;
             }
             Act::Lock(path) => self.lock(worker, &path, true),
             Act::TryLock(path) => self.lock(worker, &path, false),
@@ -461,7 +480,7 @@ impl Sim {
 
     fn finish(mut self, programs: &Programs) -> Run {
         for (worker, end) in self.ends.iter_mut().enumerate() {
-            if self.at[worker] > 0 {
+            if self.at[worker] > 0 && end.signal.is_none() {
                 end.exit.get_or_insert(0);
             }
         }

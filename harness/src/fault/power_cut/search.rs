@@ -17,8 +17,8 @@ struct Waiting {
 pub struct PowerCuts {
     rule: usize,
     waiting: VecDeque<Waiting>,
-    /// Disks that were tried or wait, with who had ended by then.
-    seen: HashSet<([u8; 32], Vec<ActorId>)>,
+    /// Disks that were tried or wait, with who had ended by then, and who had acknowledged how much.
+    seen: HashSet<([u8; 32], Vec<ActorId>, Vec<u64>)>,
     points: u64,
     left_out: u64,
     complete: bool,
@@ -45,7 +45,7 @@ impl PowerCuts {
         self.left_out += run.cuts.left_out;
         self.complete &= run.cuts.complete;
         for cut in &run.cuts.cuts {
-            if self.seen.insert((cut.state, cut.ended.clone())) {
+            if self.seen.insert((cut.state, cut.ended.clone(), cut.said.clone())) {
                 let prefix = run.choices.iter().take(usize::try_from(cut.at).unwrap_or(usize::MAX)).copied().collect();
                 self.waiting.push_back(Waiting { prefix, at: cut.at, loss: cut.loss });
             }

@@ -12,7 +12,7 @@ use crate::{
         Rule, Target,
         power_cut::{Event, Limits, State, States, states},
     },
-    scenario::{FaultKind, Nth},
+    scenario::{Acknowledging, FaultKind, Nth},
     tracer::{machine::Actor, sandbox, storage::Storage},
     world::{ActorId, Cut, Cuts, Effect, FAULT_FLAG, IN_ORDER_FLAG, Inode, Node, Op, Step, Tree, Warning, WarningKind},
 };
@@ -27,8 +27,12 @@ pub(in crate::tracer) struct CutPoint {
     pub at: usize,
     /// Events on the disk before.
     pub events: usize,
+    /// Steps made before.
+    pub steps: usize,
     /// Workers that have ended.
     pub ended: Vec<usize>,
+    /// How often each worker has acknowledged what it did.
+    pub said: Vec<u64>,
 }
 
 impl Session {
@@ -42,7 +46,8 @@ impl Session {
         let number = |real: u64| self.machine.inodes.peek(real);
         let Some(root) = number(self.machine.roots[1]) else { return };
         let paths = world.iter().filter_map(|(path, real)| Some((path.clone(), number(*real)?)));
-        let storage = Storage::new(base, root, paths);
+        let mut storage = Storage::new(base, root, paths);
+        storage.says = self.scenario.workers.iter().map(|w| Acknowledging::new(w).unwrap_or_default()).collect();
         self.machine.storage = Some(storage);
     }
 
@@ -79,8 +84,9 @@ impl Session {
         let mut last = None;
         let wanted = self.wanted_moments();
         for point in self.machine.cut_points.iter().filter(|p| wanted.as_ref().is_none_or(|w| w.contains(&p.at))) {
-            // Nothing happened to the disk, and nobody ended.
-            if last.replace((point.events, point.ended.clone())) == Some((point.events, point.ended.clone())) {
+            // Nothing happened to the disk, and nobody ended or said anything.
+            let now = (point.events, &point.ended, &point.said);
+            if last.replace(now) == Some(now) {
                 continue;
             }
             cuts.points += 1;
@@ -88,9 +94,10 @@ impl Session {
             cuts.complete &= states.complete;
             cuts.left_out += (states.known - states.states.len()) as u64;
             for (loss, state) in states.states.iter().enumerate() {
-                if seen.insert((state.hash, point.ended.clone())) {
+                if seen.insert((state.hash, &point.ended, &point.said)) {
                     let ended = point.ended.iter().map(|actor| ActorId(*actor as u16)).collect();
-                    cuts.cuts.push(Cut { at: point.at as u64, loss: loss as u32, state: state.hash, ended });
+                    let (at, loss, said) = (point.at as u64, loss as u32, point.said.clone());
+                    cuts.cuts.push(Cut { at, loss, state: state.hash, ended, said });
                 }
             }
         }
@@ -109,7 +116,7 @@ impl Session {
         let mut found = self.disk_states(&storage, events).states;
         // A changed program may have fewer states: the one that lost most of them.
         let state = found.swap_remove((loss as usize).min(found.len() - 1));
-        let in_order = self.is_earlier_moment(&storage, &state);
+        let in_order = self.earlier_moment(&storage, &state);
         let before = self.world.capture(&|_| true)?;
         let everything = |_: u64| true;
         let world = self.world.reset(&state.tree, &everything)?;
@@ -132,20 +139,23 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the disk is as the running programs saw it at some moment, and no worker has ended since.
-    fn is_earlier_moment(&self, storage: &Storage, state: &State) -> bool {
-        let ended = |at: usize| self.machine.cut_points.iter().find(|p| p.events >= at).map(|p| p.ended.len());
-        let now = self.machine.cut_points.last().map(|p| p.ended.len());
-        (0..=storage.events.len()).rev().take_while(|at| ended(*at).is_none() || ended(*at) == now).any(|at| {
-            let synced = [&storage.events[..at], &[Event::SyncAll]].concat();
-            let one =
-                states(&storage.disk, &synced, self.scenario.search.disk, Limits { states: 1, ..Limits::default() });
+    /// The moment at which the running programs saw the disk as it is now, if nobody has ended or acknowledged anything
+    /// since: the number of steps before it.
+    fn earlier_moment(&self, storage: &Storage, state: &State) -> Option<usize> {
+        let now = self.machine.cut_points.last()?;
+        let since = self.machine.cut_points.iter().rev();
+        let mut since = since.take_while(|point| (&point.ended, &point.said) == (&now.ended, &now.said));
+        let limits = Limits { states: 1, ..Limits::default() };
+        let moment = since.find(|point| {
+            let synced = [&storage.events[..point.events], &[Event::SyncAll]].concat();
+            let one = states(&storage.disk, &synced, self.scenario.search.disk, limits);
             one.states.first().is_some_and(|s| s.hash == state.hash)
-        })
+        });
+        moment.map(|point| point.steps)
     }
 
     /// Everybody who was running is dead; who only waited for others begins afresh.
-    fn mark_dead(&mut self, effects: Vec<Effect>, lost: &str, in_order: bool) {
+    fn mark_dead(&mut self, effects: Vec<Effect>, lost: &str, in_order: Option<usize>) {
         let stepped: BTreeSet<usize> = self.machine.steps.iter().map(|s| usize::from(s.actor.0)).collect();
         let last = self.machine.steps.last().map_or(0, |s| usize::from(s.actor.0));
         let mut victims = Vec::new();
@@ -170,9 +180,7 @@ impl Session {
         for number in shown {
             let first = effects.is_some();
             let mut flags = vec![format!("{FAULT_FLAG}{}", FaultKind::PowerCut)];
-            if in_order {
-                flags.push(IN_ORDER_FLAG.to_owned());
-            }
+            flags.extend(in_order.map(|steps| format!("{IN_ORDER_FLAG}{steps}")));
             let step = Step {
                 actor: ActorId(number as u16),
                 flags,
