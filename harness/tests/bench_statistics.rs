@@ -4,7 +4,8 @@
 #![cfg(target_os = "linux")]
 
 use noclobber::bench::{
-    Comparison, Conditions, Durability, Judgement, Machine, Noise, Quantiles, Results, Rules, Run, compare,
+    Comparison, Conditions, Durability, Judgement, Machine, Need, Noise, Quantiles, Results, Rules, Run, advise,
+    compare,
 };
 use rand_pcg::{
     Pcg64,
@@ -197,4 +198,37 @@ fn losing_something_is_an_alarm_whatever_the_speed() {
     // What is said to lose is no news.
     new.runs[4].known_to_lose = true;
     assert!(!compare(&old, &new, Rules::default()).unwrap().alarm());
+}
+
+#[test]
+fn the_recommendation_claims_no_difference_that_is_none() {
+    for (seed, disturbance) in (1..).zip(DISTURBANCES) {
+        for repetitions in [2, 3, 10] {
+            let mut source = Source(Pcg64::seed_from_u64(seed));
+            let claims = (0..200)
+                .filter(|_| {
+                    let alike: Vec<Run> = (0..RUNS)
+                        .map(|n| {
+                            let costs = (0..repetitions).map(|_| source.cost(1.0, disturbance)).collect();
+                            run(&format!("strategy {n}"), costs)
+                        })
+                        .collect();
+                    advise(&results(alike), &[])[0].contains(" times `")
+                })
+                .count();
+            assert!(claims <= 10, "{claims} of 200: {disturbance:?}, {repetitions} repetitions");
+        }
+    }
+    // But one that is there.
+    let mut source = Source(Pcg64::seed_from_u64(1));
+    let mut found = source.results(3, DISTURBANCES[0], 0.5);
+    for (n, run) in found.runs.iter_mut().enumerate() {
+        run.ops_per_s = run.repetitions[0];
+        run.fairness_100ms = if n == 0 { 0.1 } else { 0.9 };
+    }
+    assert!(advise(&found, &[])[0].contains("`strategy 0` did most"), "{:?}", advise(&found, &[]));
+    assert!(advise(&found, &[])[0].contains(" times `strategy 1`"), "{:?}", advise(&found, &[]));
+    assert!(advise(&found, &[Need::Fair])[0].contains("`strategy 1` did most"));
+    assert!(advise(&found, &[Need::Portable])[0].contains("nothing that was measured is portable"));
+    assert!(advise(&found, &[Need::Durable])[0].contains("--durability full"));
 }

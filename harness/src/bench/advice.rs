@@ -4,18 +4,20 @@ use super::{
     Need,
     competitor::Durability,
     results::{Results, Run},
-    stats::ratio,
+    stats::Pooled,
 };
 
 /// From which short-time fairness on nobody starves.
 const FAIR: f64 = 0.5;
 
-/// How sure a difference has to be before it is spoken of.
+/// The probability that of a group whose strategies are all alike one is called better than another.
 const MISS: f64 = 0.05;
 
 /// Sentences, the answer first.
-pub(super) fn advise(results: &Results, needs: &[Need]) -> Vec<String> {
+pub fn advise(results: &Results, needs: &[Need]) -> Vec<String> {
     let mut advice = Vec::new();
+    let repeated: Vec<Vec<f64>> = results.runs.iter().map(|run| run.repetitions.clone()).collect();
+    let pooled = Pooled::of(&repeated);
     let mut groups: Vec<Vec<&Run>> = Vec::new();
     for run in results.runs.iter().filter(|run| run.ops > 0) {
         match groups.iter_mut().find(|group| group[0].group() == run.group()) {
@@ -37,7 +39,7 @@ pub(super) fn advise(results: &Results, needs: &[Need]) -> Vec<String> {
         let wanted = !needs.contains(&Need::Durable) || group[0].durability == Durability::Full;
         if wanted && !spoken.contains(&key) {
             spoken.push(key);
-            advice.push(of_group(group, needs, results.machine.dirs.len() > 1));
+            advice.push(of_group(group, needs, pooled.as_ref(), results.machine.dirs.len() > 1));
         }
     }
     advice.extend(losers(results));
@@ -50,7 +52,7 @@ pub(super) fn advise(results: &Results, needs: &[Need]) -> Vec<String> {
     advice
 }
 
-fn of_group(group: &[&Run], needs: &[Need], name_dir: bool) -> String {
+fn of_group(group: &[&Run], needs: &[Need], pooled: Option<&Pooled>, name_dir: bool) -> String {
     let first = group[0];
     let place = if name_dir { format!(" in {} ({})", first.dir.display(), first.filesystem) } else { String::new() };
     let load = format!(
@@ -69,16 +71,17 @@ fn of_group(group: &[&Run], needs: &[Need], name_dir: bool) -> String {
     fit.sort_by(|a, b| b.ops_per_s.total_cmp(&a.ops_per_s));
     let asked = needs.iter().filter(|need| **need != Need::Durable).map(|need| format!("{need:?}").to_lowercase());
     let asked: Vec<String> = asked.collect();
-    let asked = if asked.is_empty() { String::new() } else { format!(" that is {}", asked.join(" and ")) };
+    let asked = if asked.is_empty() { String::new() } else { format!("is {} and ", asked.join(" and ")) };
     let Some(best) = fit.first() else {
-        return format!("{load}: nothing{asked} was measured that lost nothing.");
+        return format!("{load}: nothing that was measured {asked}lost nothing.");
     };
-    // Slower for certain, or perhaps not.
-    let sure = |run: &Run| ratio(&run.repetitions, &best.repetitions, MISS).is_some_and(|between| between.low > 1.0);
+    // Slower for certain, or perhaps not. The best of many alike looks better than it is, so any two of them may be meant.
+    let miss = MISS / (fit.len() * fit.len().saturating_sub(1) / 2).max(1) as f64;
+    let sure = |run: &Run| pooled.is_some_and(|pooled| pooled.greater(&best.repetitions, &run.repetitions, miss));
     let alike: Vec<String> =
         fit[1..].iter().filter(|run| !sure(run)).map(|run| format!("`{}`", run.strategy)).collect();
     let mut text = format!(
-        "{load}: of what lost nothing{asked}, `{}` did most, {:.0} operations a second",
+        "{load}: of what {asked}lost nothing, `{}` did most, {:.0} operations a second",
         best.strategy, best.ops_per_s
     );
     if let Some(next) = fit[1..].iter().find(|run| sure(run)) {

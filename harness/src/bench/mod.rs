@@ -30,6 +30,7 @@ mod suite;
 mod talker;
 mod usage;
 
+pub use advice::advise;
 pub use case::{Case, Dimension, Loads};
 pub use catalogue::{Tools, catalogue, names, write_peers};
 pub use compare::{CompareError, Comparison, Judgement, Row, Rules, compare};

@@ -55,6 +55,44 @@ pub fn ratio(old: &[f64], new: &[f64], miss: f64) -> Option<Interval> {
     Some(Interval { ratio: difference.exp(), low: (difference - half).exp(), high: (difference + half).exp() })
 }
 
+/// How much repetitions of one thing vary, from those of many things: few repetitions of each say little, all together
+/// say enough.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pooled {
+    /// The standard deviation of the logarithm.
+    pub deviation: f64,
+    /// Degrees of freedom.
+    pub freedom: f64,
+}
+
+impl Pooled {
+    /// From groups of repetitions; none if no group has two.
+    pub fn of(groups: &[Vec<f64>]) -> Option<Pooled> {
+        let (mut squares, mut freedom) = (0.0, 0.0);
+        for group in groups {
+            let logs: Vec<f64> = group.iter().map(|value| value.ln()).filter(|log| log.is_finite()).collect();
+            if logs.len() >= 2 {
+                let moments = Moments::of(&logs);
+                squares += moments.variance * (moments.count - 1.0);
+                freedom += moments.count - 1.0;
+            }
+        }
+        (freedom > 0.0).then(|| Pooled { deviation: (squares / freedom).sqrt(), freedom })
+    }
+
+    /// Whether the first is greater than the second, a mistake being at most so probable.
+    pub fn greater(&self, first: &[f64], second: &[f64], miss: f64) -> bool {
+        let logs = |values: &[f64]| -> Vec<f64> {
+            values.iter().map(|value| value.ln()).filter(|log| log.is_finite()).collect()
+        };
+        let (first, second) = (logs(first), logs(second));
+        let (n, m) = (first.len() as f64, second.len() as f64);
+        let Ok(t) = StudentsT::new(0.0, 1.0, self.freedom) else { return false };
+        let difference = first.iter().sum::<f64>() / n - second.iter().sum::<f64>() / m;
+        difference > t.inverse_cdf(1.0 - miss) * self.deviation * (1.0 / n + 1.0 / m).sqrt()
+    }
+}
+
 struct Moments {
     count: f64,
     mean: f64,
@@ -116,6 +154,19 @@ mod tests {
         assert_eq!(ratio(&[1.0], &[1.0, 2.0], 0.05), None);
         assert_eq!(ratio(&[1.0, 0.0], &[1.0, 2.0], 0.05), None);
         assert_eq!(ratio(&[2.0, 2.0], &[1.0, 1.0], 0.05), Some(Interval { ratio: 0.5, low: 0.5, high: 0.5 }));
+    }
+
+    #[test]
+    fn many_groups_tell_how_much_one_varies() {
+        let e = |values: &[f64]| values.iter().map(|value| value.exp()).collect::<Vec<f64>>();
+        let groups = [e(&[1.0, 1.2]), e(&[5.0, 5.2]), e(&[2.0, 1.8]), e(&[7.0])];
+        let pooled = Pooled::of(&groups).unwrap();
+        assert_eq!(pooled.freedom, 3.0);
+        assert!((pooled.deviation - 0.02f64.sqrt()).abs() < 1e-9, "{pooled:?}");
+        assert!(pooled.greater(&groups[1], &groups[0], 0.05));
+        assert!(!pooled.greater(&groups[0], &groups[1], 0.05));
+        assert!(!pooled.greater(&e(&[1.1, 1.3]), &groups[0], 0.05), "a tenth is nothing here");
+        assert_eq!(Pooled::of(&[e(&[1.0])]), None);
     }
 
     #[test]
