@@ -119,6 +119,7 @@ fn losers(results: &Results) -> Vec<String> {
         let damaged = sum(|run| run.damaged);
         let damaged = match damaged {
             0 => String::new(),
+            1 => ", and left a queue that nobody can read once".to_owned(),
             n => format!(", and left a queue that nobody can read {n} times"),
         };
         let processes: Vec<usize> = all.iter().filter(|run| run.wrong()).map(|run| run.processes).collect();

@@ -153,7 +153,9 @@ mod tests {
 
     #[test]
     fn each_task_is_somewhere_once() {
-        let cases: &[(usize, &[&str], &[&str], (u64, u64, u64), &str)] = &[
+        /// Kept, reported, left, what is found, in words.
+        type Case = (usize, &'static [&'static str], &'static [&'static str], (u64, u64, u64), &'static str);
+        let cases: &[Case] = &[
             (2, &[], &["k-0", "k-1"], (0, 0, 0), "nothing happened"),
             (2, &[], &["k-0"], (1, 0, 0), "one of the first is gone"),
             (1, &["push ok a"], &["k-0", "a"], (0, 0, 0), "pushed"),
