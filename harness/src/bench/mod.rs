@@ -41,7 +41,7 @@ pub use machine::{Machine, Place};
 pub use results::{Conditions, FloorResult, Missing, Noise, Quantiles, Results, Run};
 pub use run_slice::{SliceError, Timing};
 pub use sample::{Sample, Slice, Times};
-pub use stats::{Interval, differences, median, quantile, ratio};
+pub use stats::{Interval, Pooled, differences, median, quantile, ratio};
 pub use suite::{BenchError, Progress, Suite};
 pub use talker::TalkError;
 
