@@ -88,7 +88,8 @@ fn perform_run(run: &Run, output: &Output, interrupt: Arc<AtomicBool>) -> anyhow
     let settings = Settings { watch: line.watch(), ..settings(&run.options, interrupt) };
     let mut reporters = Reporters::new(output, files.len())?;
     let mut codes = Vec::new();
-    for file in files {
+    let of = files.len();
+    for (n, file) in files.into_iter().enumerate() {
         line.next();
         let scenario = match load(&file, &run.options, &caller) {
             Ok(scenario) => scenario,
@@ -99,11 +100,21 @@ fn perform_run(run: &Run, output: &Output, interrupt: Arc<AtomicBool>) -> anyhow
         };
         codes.push(answer(&scenario, &settings, &line, &mut reporters, &[])?.code);
         if settings.interrupt.load(std::sync::atomic::Ordering::Relaxed) {
+            codes.extend(left_out(of, n + 1));
             break;
         }
     }
     reporters.finish()?;
     Ok(ExitCode::first_of(codes))
+}
+
+/// After an interrupt: scenarios that were not run are no green, and it is said how many there are.
+pub(super) fn left_out(of: usize, begun: usize) -> Option<ExitCode> {
+    let left = of.saturating_sub(begun);
+    (left > 0).then(|| {
+        eprintln!("noclobber: interrupted: {left} of {of} scenarios were not run");
+        ExitCode::CannotTell
+    })
 }
 
 /// Reads a scenario, changed as the options say; tells of mistakes.
@@ -281,5 +292,17 @@ impl Reporters {
             reporter.finish().context("writing a report")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_interrupt_leaves_out_is_no_green() {
+        assert_eq!(left_out(3, 3), None);
+        let codes = std::iter::once(ExitCode::AsExpected).chain(left_out(3, 1));
+        assert_eq!(ExitCode::first_of(codes), ExitCode::CannotTell);
     }
 }

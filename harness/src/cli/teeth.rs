@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use super::{
     ExitCode, Format, Options, Output,
-    perform::{human_options, load, mistake, refuse_unwired, settings},
+    perform::{human_options, left_out, load, mistake, refuse_unwired, settings},
     progress::Line,
 };
 use crate::{
@@ -54,7 +54,7 @@ pub(super) fn perform(args: &TeethArgs, output: &Output, interrupt: Arc<AtomicBo
     let mut github = output.github.then(|| Github::new(std::io::stderr()));
     let mut codes = Vec::new();
     let (mut shown, mut passed_over) = (0, 0);
-    for file in &files {
+    for (n, file) in files.iter().enumerate() {
         line.next();
         let scenario = match load(file, &args.options, &caller) {
             Ok(scenario) => scenario,
@@ -95,6 +95,7 @@ pub(super) fn perform(args: &TeethArgs, output: &Output, interrupt: Arc<AtomicBo
         }
         codes.push(code_of(&result));
         if settings.interrupt.load(std::sync::atomic::Ordering::Relaxed) {
+            codes.extend(left_out(files.len(), n + 1));
             break;
         }
     }
