@@ -49,6 +49,20 @@ const COMMAND_ACTOR: usize = 0;
 /// What the scenario's state (exit code and output) and check commands said of an outcome.
 type Judged = (Option<(Option<i32>, Vec<u8>)>, Option<CheckResult>);
 
+/// A watched path: its name and its private copy.
+struct Watched {
+    path: PathBuf,
+    copy: WorkTree,
+}
+
+/// Everything that workers share, as it was after setup.
+#[derive(Clone)]
+struct Base {
+    world: Tree,
+    /// In the order of [`Session::watched`].
+    watched: Vec<Tree>,
+}
+
 /// One scenario, ready to run.
 pub(super) struct Session {
     scenario: Scenario,
@@ -57,12 +71,13 @@ pub(super) struct Session {
     world: WorkTree,
     tmp: WorkTree,
     shm: WorkTree,
-    watched: Vec<(PathBuf, WorkTree, Tree)>,
-    /// The world after setup, for each variant of the environment.
-    bases: HashMap<u32, Tree>,
+    watched: Vec<Watched>,
+    /// What every schedule starts from, for each variant of the environment.
+    bases: HashMap<u32, Base>,
     /// What check and state said of an outcome.
     judged: HashMap<[u8; 32], Judged>,
-    initial: Tree,
+    /// The same before setup.
+    initial: Base,
 }
 
 impl Session {
@@ -76,7 +91,7 @@ impl Session {
         machine.delays = Delays::new(&scenario.delays, scenario.workers.len());
         machine.faults = Faults::new(&scenario.faults, scenario.workers.len());
         let filters = Filters::new().map_err(|e| PrepareError::Machine(e.to_string()))?;
-        let initial = initial_tree(&scenario)?;
+        let initial = Base { world: initial_tree(&scenario)?, watched: Vec::new() };
         let mut session = Session {
             machine,
             filters,
@@ -94,9 +109,13 @@ impl Session {
         Ok(session)
     }
 
-    /// The world before the first step, in the ordinary environment.
+    /// The world before the first step, in the ordinary environment; watched files under their own names.
     pub(super) fn initial(&mut self) -> Result<Tree, PrepareError> {
-        self.base(0)
+        let Base { world: mut files, watched } = self.base(0)?;
+        for (watched, tree) in self.watched.iter().zip(watched) {
+            files.extend(tree.into_iter().map(|(name, node)| (watched.name(&name), node)));
+        }
+        Ok(files)
     }
 
     /// From now on workers are forked from templates, where that is sound, or started afresh (as at first). Whoever
@@ -190,6 +209,8 @@ impl Session {
         let cuts = if plan.faults.is_empty() && serial_order.is_none() { self.cuts() } else { Cuts::default() };
         // State and check reset the delays.
         let unmatched = self.machine.delays.unmatched();
+        // Taken now: state and check are runs of their own.
+        let maps = std::mem::take(&mut self.machine.maps);
         let outcome = match ended {
             Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_) => Some(self.outcome(&ended).map_err(io_error)?),
             _ => None,
@@ -206,7 +227,16 @@ impl Session {
         }
         let mut steps = std::mem::take(&mut self.machine.steps);
         super::signals::mark_targets(&mut steps);
-        for (actor, file, path) in std::mem::take(&mut self.machine.maps) {
+        // Whoever was stopped early may have come to its other steps later.
+        let came_to_end = |actor: usize| {
+            let killed =
+                |s: &Step| s.actor.0 as usize == actor && s.fault().is_some_and(|kind| kind.starts_with("kill"));
+            ended == Ended::Done && !steps.iter().any(killed)
+        };
+        for (actor, file, path) in maps {
+            if !came_to_end(actor) {
+                continue;
+            }
             let other = |s: &Step| {
                 s.actor.0 as usize == actor
                     && s.inode == Some(file)
@@ -258,7 +288,7 @@ impl Session {
     }
 
     /// The world after setup.
-    fn base(&mut self, variant: u32) -> Result<Tree, PrepareError> {
+    fn base(&mut self, variant: u32) -> Result<Base, PrepareError> {
         if let Some(base) = self.bases.get(&variant) {
             return Ok(base.clone());
         }
@@ -275,13 +305,16 @@ impl Session {
                 )));
             }
         }
-        let base = self.world.capture(&|inode| self.machine.inodes.is_dirty(inode)).map_err(io_error)?;
+        let touched = |inode: u64| self.machine.inodes.is_dirty(inode);
+        let world = self.world.capture(&touched).map_err(io_error)?;
+        let watched: io::Result<_> = self.watched.iter().map(|watched| watched.copy.capture(&touched)).collect();
+        let base = Base { world, watched: watched.map_err(io_error)? };
         self.bases.insert(variant, base.clone());
         Ok(base)
     }
 
     /// Puts the world back, and numbers its files.
-    fn reset(&mut self, base: &Tree, variant: u32, actors: usize) -> io::Result<()> {
+    fn reset(&mut self, base: &Base, variant: u32, actors: usize) -> io::Result<()> {
         let inodes = &self.machine.inodes;
         let touched = |inode: u64| inodes.is_dirty(inode);
         let mut numbered = Vec::new();
@@ -290,17 +323,17 @@ impl Session {
             numbered.push(fs::metadata(root)?.ino());
         }
         self.machine.roots = [numbered[0], numbered[1]];
-        let world = self.world.reset(base, &touched)?;
+        let world = self.world.reset(&base.world, &touched)?;
         self.tmp.reset(&Tree::new(), &touched)?;
         self.shm.reset(&Tree::new(), &touched)?;
         numbered.extend(world.iter().map(|(_, inode)| *inode));
-        for (_, tree, base) in &mut self.watched {
-            numbered.extend(tree.reset(base, &touched)?.into_iter().map(|(_, inode)| inode));
+        for (watched, tree) in self.watched.iter_mut().zip(&base.watched) {
+            numbered.extend(watched.copy.reset(tree, &touched)?.into_iter().map(|(_, inode)| inode));
         }
         self.machine.begin(actors, variant);
         self.machine.inodes.start(numbered.into_iter(), self.machine.clock.wall());
         if self.cuts_power() {
-            self.follow_disk(base, &world);
+            self.follow_disk(&base.world, &world);
         }
         Ok(())
     }
@@ -309,9 +342,9 @@ impl Session {
     fn outcome(&mut self, ended: &Ended) -> io::Result<Outcome> {
         let inodes = &self.machine.inodes;
         let mut files = self.world.capture(&|inode| inodes.is_dirty(inode))?;
-        for (path, tree, _) in &self.watched {
-            for (name, node) in tree.capture(&|inode| inodes.is_dirty(inode))? {
-                files.insert(path.join(name).to_string_lossy().into_owned(), node);
+        for watched in &self.watched {
+            for (name, node) in watched.copy.capture(&|inode| inodes.is_dirty(inode))? {
+                files.insert(watched.name(&name), node);
             }
         }
         let mut actors = Vec::new();
@@ -337,10 +370,25 @@ impl Session {
         Ok(outcome)
     }
 
+    /// The final world and watched files, to be put in place once more.
+    fn left(&self, outcome: &Outcome) -> Base {
+        let mut left = Base { world: Tree::new(), watched: vec![Tree::new(); self.watched.len()] };
+        for (name, node) in &outcome.files {
+            let place = self.watched.iter().position(|watched| Path::new(name).starts_with(&watched.path));
+            match place {
+                Some(place) => {
+                    let inner = Path::new(name).strip_prefix(&self.watched[place].path).unwrap_or(Path::new(name));
+                    left.watched[place].insert(inner.to_string_lossy().into_owned(), node.clone())
+                }
+                None => left.world.insert(name.clone(), node.clone()),
+            };
+        }
+        left
+    }
+
     /// Runs state and check, each in a copy of the final world.
     fn judge(&mut self, outcome: &Outcome) -> io::Result<Judged> {
-        let world: Tree =
-            outcome.files.iter().filter(|(p, _)| !p.starts_with('/')).map(|(p, n)| (p.clone(), n.clone())).collect();
+        let last = self.left(outcome);
         // The trace and the ends of the run being judged are kept aside.
         let steps = std::mem::take(&mut self.machine.steps);
         let actors = std::mem::take(&mut self.machine.actors);
@@ -349,13 +397,13 @@ impl Session {
         let mut check = None;
         let results = [("NOCLOBBER_RESULTS", OsString::from(sandbox::RESULTS))];
         if let Some(command) = self.scenario.oracle.state.clone() {
-            self.reset(&world, self.machine.variant, 1)?;
+            self.reset(&last, self.machine.variant, 1)?;
             self.write_results(outcome)?;
             let end = self.command(&command, &results).map_err(io::Error::other)?;
             state = Some((end.exit, end.stdout));
         }
         if let Some(command) = self.scenario.check.clone() {
-            self.reset(&world, self.machine.variant, 1)?;
+            self.reset(&last, self.machine.variant, 1)?;
             self.write_results(outcome)?;
             let end = self.command(&command, &results).map_err(io::Error::other)?;
             let output = [end.stdout, end.stderr].concat();
@@ -440,16 +488,24 @@ impl Session {
                 affordable(&real)
                     .map_err(|e| wrong(format!("its folder {} needs a private copy: {e}", real.display())))?;
             }
-            if self.watched.iter().any(|(known, ..)| real.starts_with(known)) {
+            if self.watched.iter().any(|known| real.starts_with(&known.path)) {
                 continue;
             }
             fs::create_dir(&copy).map_err(|e| wrong(e.to_string()))?;
             fs::set_permissions(&copy, meta.permissions()).map_err(|e| wrong(e.to_string()))?;
             let contents = read_tree(&real)?;
             sandbox::cover(&real, &copy).map_err(|e| wrong(e.to_string()))?;
-            self.watched.push((real, WorkTree::new(copy), contents));
+            self.watched.push(Watched { path: real, copy: WorkTree::new(copy) });
+            self.initial.watched.push(contents);
         }
         Ok(())
+    }
+}
+
+impl Watched {
+    /// The absolute name of a file in it.
+    fn name(&self, file: &str) -> String {
+        self.path.join(file).to_string_lossy().into_owned()
     }
 }
 
