@@ -18,7 +18,8 @@ fn twice(name: &str) -> [Answer; 2] {
 }
 
 /// What each scenario shows: its name says under which heading.
-const CONTROLLED: [&str; 36] = [
+const CONTROLLED: [&str; 38] = [
+    "calls/copy-in-kernel",
     "calls/every-call",
     "channels/fifo",
     "channels/fifo-two-writers",
@@ -29,6 +30,7 @@ const CONTROLLED: [&str; 36] = [
     "idle/select",
     "idle/sleep",
     "limits/io-uring",
+    "limits/memory-in-state",
     "limits/static",
     "noise/kernel-uuid",
     "noise/locked",
@@ -58,11 +60,12 @@ const CONTROLLED: [&str; 36] = [
 ];
 
 /// What cannot be controlled, and the words that say so.
-const NAMED: [(&str, &str); 6] = [
+const NAMED: [(&str, &str); 7] = [
     ("limits/compat", "32-bit system call"),
     ("limits/filter", "installs a system-call filter of its own"),
     ("limits/lease", "takes a lease"),
     ("limits/memory", "works on counter through memory only"),
+    ("limits/memory-checked", "works on counter through memory only"),
     ("limits/setuid", "does not get the rights of its owner"),
     ("limits/spin", "cpu_seconds"),
 ];

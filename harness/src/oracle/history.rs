@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::world::{ASKED_FLAG, Effect, Inode, Node, Op, Run, Step};
+use crate::world::{ASKED_FLAG, Effect, Inode, Mode, Node, Object, Op, Run, Step};
 
 /// One content of one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,7 +202,13 @@ impl History {
                     self.appending.remove(&(actor, inode))
                 };
             }
-            (Op::Read | Op::Map, Some(inode)) => self.read(number, step, actor, inode),
+            (Op::Read | Op::Map, Some(inode)) => self.read(number, step, actor, inode, step.path.as_ref()),
+            // A copy within the kernel reads the one file and writes the other.
+            (Op::Write, _) if step.path2.is_some() => {
+                if let Some(source) = copied_from(step) {
+                    self.read(number, step, actor, source, step.path2.as_ref());
+                }
+            }
             _ => {}
         }
         for effect in &step.effects {
@@ -312,6 +318,9 @@ impl History {
 
     /// A file of the start is met for the first time: now its inode is known.
     fn learn(&mut self, step: &Step) {
+        if let (Op::Write, Some(path), Some(source)) = (step.op, &step.path2, copied_from(step)) {
+            self.meet(path, source);
+        }
         let Some(path) = &step.path else { return };
         let moved = step.effects.iter().find_map(|effect| match effect {
             Effect::Bind { path: to, inode } if Some(to) == step.path2.as_ref() => *inode,
@@ -319,7 +328,13 @@ impl History {
         });
         let moves = matches!(step.op, Op::Rename | Op::Exchange | Op::Link);
         let Some(inode) = (if moves { moved.or(step.inode) } else { step.inode }) else { return };
-        if self.once_bound.contains(path) || step.op == Op::Create {
+        if step.op != Op::Create {
+            self.meet(path, inode);
+        }
+    }
+
+    fn meet(&mut self, path: &String, inode: Inode) {
+        if self.once_bound.contains(path) {
             return;
         }
         if let Some(Some(bytes)) = self.versions.get(path).and_then(|all| all.first()).map(|first| first.bytes.clone())
@@ -331,8 +346,8 @@ impl History {
         }
     }
 
-    fn read(&mut self, number: usize, step: &Step, actor: usize, inode: Inode) {
-        let Some(path) = self.name(inode).or_else(|| step.path.clone()) else { return };
+    fn read(&mut self, number: usize, step: &Step, actor: usize, inode: Inode, shown: Option<&String>) {
+        let Some(path) = self.name(inode).or_else(|| shown.cloned()) else { return };
         let content = self.content.get(&inode).cloned().flatten();
         let piece = match (step.op, &step.data, step.ret) {
             (Op::Map, _, _) => content,
@@ -360,6 +375,8 @@ impl History {
         match piece {
             // What is mapped is the whole file, whatever was read of it before.
             Some(piece) if step.op == Op::Map => reading.pieces.push((0, piece)),
+            // The place of a copy is that in the file it writes.
+            Some(piece) if step.op == Op::Write => reading.pieces.push((end, piece)),
             Some(piece) => reading.pieces.push((step.offset.unwrap_or(end), piece)),
             None => reading.complete = false,
         }
@@ -479,4 +496,12 @@ impl History {
         let last = self.readings.iter().rev().find(|reading| reading.by == actor && reading.path == path)?;
         Some((last.version?, last.steps.0))
     }
+}
+
+/// The file that a copy within the kernel read.
+fn copied_from(step: &Step) -> Option<Inode> {
+    step.accesses.iter().find_map(|access| match access.object {
+        Object::Content(inode) if access.mode == Mode::Read => Some(inode),
+        _ => None,
+    })
 }

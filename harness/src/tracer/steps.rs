@@ -537,6 +537,11 @@ impl Machine {
             }
             After::Exec { .. } | After::Nothing => {}
         }
+        if let Call::CopyRange { from, from_offset, .. } = call
+            && let Some(data) = self.bytes_copied(pid, from, from_offset, ret as u64)
+        {
+            self.keep_data(&mut step, data);
+        }
         if let Call::Map { .. } = call
             && draft.flags.contains(&"writable")
         {

@@ -1,9 +1,11 @@
 //! What a step did to names and contents, kept in recorded runs.
 
-use std::sync::Arc;
+use std::{os::unix::fs::FileExt, sync::Arc};
+
+use nix::unistd::Pid;
 
 use crate::{
-    tracer::{calls::Call, draft::Draft, machine::Machine, sandbox},
+    tracer::{calls::Call, draft::Draft, machine::Machine, memory, sandbox},
     world::{Effect, Mode, Object, Step},
 };
 
@@ -16,6 +18,24 @@ impl Machine {
         if self.record && data.len() as u64 <= RECORD_CAP {
             step.data = Some(Arc::from(data));
         }
+    }
+
+    /// The bytes that a finished call moved from one file to another within the kernel. `position`: where the caller
+    /// keeps its place in the source; 0: the descriptor has it.
+    pub(super) fn bytes_copied(&self, pid: Pid, from: i32, position: u64, len: u64) -> Option<Vec<u8>> {
+        let source = self.inspect(pid, from).filter(|file| file.world)?;
+        let end = match position {
+            0 => source.position(),
+            address => {
+                let mut end = [0; 8];
+                memory::read(pid, address, &mut end).ok()?;
+                u64::from_ne_bytes(end)
+            }
+        };
+        let mut data = vec![0; usize::try_from(len.min(source.size)).ok()?];
+        let file = std::fs::File::open(format!("/proc/{pid}/fd/{from}")).ok()?;
+        file.read_exact_at(&mut data, end.checked_sub(len)?).ok()?;
+        Some(data)
     }
 
     /// What the paths of a step named before it, for recorded runs.
