@@ -332,6 +332,46 @@ fn two_owners_of_one_lock_name_are_a_broken_lock() {
     assert!(witness_warnings(&case, &run).iter().any(|warning| warning.text.contains("both owned")));
 }
 
+/// Makes a new version, and looks at the old one again under the lock, without heeding what it is by then.
+fn decides_then_locks(own: &'static str, temporary: &'static str) -> Vec<Act> {
+    let made = compute(move |mind| format!("{}{own}\n", mind.read["ref"]));
+    let publish = replace("ref", temporary, compute(move |mind| mind.read[own].clone()));
+    acts([read("ref"), rewrite(own, made), read(own), locked("lock", acts([read("ref"), publish]))])
+}
+
+#[test]
+fn reading_again_without_heeding_it_loses_an_update() {
+    let workers = [decides_then_locks("a", "ref.a"), decides_then_locks("b", "ref.b")];
+    let mut programs = programs(&[("ref", "0\n"), ("lock", "")], workers);
+    let run = programs.run("AAAAAAAAABBBBBBBBBBBBBBBBBBBB");
+    let named = named(&scenario(2), &mut programs, &run);
+    assert_eq!((named.kind, &named.lost), (Kind::LostUpdate, &vec!["b".to_owned()]), "{named:?}");
+    assert_eq!(named.summary, "A overwrote B's update of ref: b is in no later version");
+    let evidence = named.evidence.join("\n");
+    for part in [
+        "A had read it before that (step 2) -rw-> B",
+        "overwritten by content 2 (A), which did not heed what A read again at step 33",
+        "A held lock at step",
+    ] {
+        assert!(evidence.contains(part), "{part} is not in:\n{evidence}");
+    }
+}
+
+#[test]
+fn a_backup_that_is_made_anew_is_no_lock() {
+    // Each removes the last backup and makes its own, which stays.
+    let backs_up = || acts([vec![Act::Unlink("n.old".into()), Act::Exclusive("n.old".into())], counts("a", "n.tmp")]);
+    let mut programs = programs(&[("n.json", r#"{"n":0}"#), ("n.old", "")], [backs_up(), backs_up()]);
+    let run = programs.run("AAAAABB");
+    let initial = programs.initial.clone();
+    let scenario = scenario(2);
+    let case = Case { scenario: &scenario, initial: &initial };
+    assert!(!witness_warnings(&case, &run).iter().any(|warning| warning.text.contains("both owned")));
+    let run = programs.run("AAAAABBBBBBBBB");
+    let named = named(&scenario, &mut programs, &run);
+    assert!(!named.evidence.join("\n").contains("held n.old"), "{named:#?}");
+}
+
 #[test]
 fn an_outcome_that_nothing_else_explains_is_unserializable() {
     // Write skew: each reads what the other writes; nothing is overwritten.

@@ -190,13 +190,26 @@ fn exclusive_name(step: &Step) -> Option<&str> {
     }
 }
 
-/// Names that two actors tried to create exclusively.
+/// Names that two actors tried to create exclusively, and that kept somebody out or were removed by who made them: else
+/// they are files like others (a backup is a new link, too).
 fn contested_names(steps: &[Step]) -> BTreeSet<&str> {
-    let mut by_name: BTreeMap<&str, BTreeSet<ActorId>> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, (BTreeSet<ActorId>, bool)> = BTreeMap::new();
+    let mut makers: BTreeMap<&str, ActorId> = BTreeMap::new();
     for step in steps {
         if let Some(name) = exclusive_name(step) {
-            by_name.entry(name).or_default().insert(step.actor);
+            let (actors, serves) = by_name.entry(name).or_default();
+            actors.insert(step.actor);
+            *serves |= step.failed();
+            if !step.failed() {
+                makers.insert(name, step.actor);
+            }
+        } else if let (Op::Unlink | Op::Rmdir | Op::Rename, Some(name), false) =
+            (step.op, step.path.as_deref(), step.failed())
+            && makers.remove(name) == Some(step.actor)
+            && let Some((_, serves)) = by_name.get_mut(name)
+        {
+            *serves = true;
         }
     }
-    by_name.into_iter().filter(|(_, actors)| actors.len() > 1).map(|(name, _)| name).collect()
+    by_name.into_iter().filter(|(_, (actors, serves))| actors.len() > 1 && *serves).map(|(name, _)| name).collect()
 }

@@ -25,6 +25,8 @@ pub struct LostUpdate {
     pub versions: (usize, usize),
     /// The version that the overwriter had read, and the step of that read.
     pub base: (usize, usize),
+    /// The step at which the overwriter looked at the file once more, and kept to what it had made of the older one.
+    pub again: Option<usize>,
     /// The steps that published both (indices into the trace).
     pub steps: (usize, usize),
     /// What is in no later version: ids, else elements, else lines, else members.
@@ -39,15 +41,45 @@ pub struct LostUpdate {
 
 /// All lost updates of a run. `id` is the member that holds ids.
 pub fn lost_updates(history: &History, id: &str) -> Vec<LostUpdate> {
+    let mut out = overwritten(history, id, |path, at| Some((history.version(path, at)?.base?, None)));
+    out.extend(strays(history, id));
+    out.sort_by_key(|update| (!update.ids, update.stray, std::cmp::Reverse(update.steps.0)));
+    out
+}
+
+/// Updates overwritten by a worker that had read the version before them, and then the update itself, too late to heed
+/// it (git reads a reference again under its lock, for the log). Whoever looks, takes a lock and looks again for good
+/// does the same steps: this explains a wrong run that nothing else explains, and proves nothing of any other.
+pub(super) fn lost_though_read_again(history: &History, id: &str) -> Vec<LostUpdate> {
+    let mut out = overwritten(history, id, |path, at| {
+        let versions = &history.versions[path];
+        let (by, until, last) = (versions[at].by?, versions[at].step?, versions[at].base?);
+        let since = versions[..at].iter().rev().find(|version| version.by == Some(by)).and_then(|version| version.step);
+        let first = history.readings.iter().find(|reading| {
+            let during = since.is_none_or(|since| reading.steps.0 > since) && reading.steps.0 < until;
+            during && reading.by == by && reading.path == path
+        })?;
+        let version = first.version.filter(|version| *version < last.0)?;
+        Some(((version, first.steps.0), Some(last.1)))
+    });
+    out.sort_by_key(|update| (!update.ids, std::cmp::Reverse(update.steps.0)));
+    out
+}
+
+/// A version and the step of its reading, and the step at which it was read again.
+type Basis = ((usize, usize), Option<usize>);
+
+/// What versions overwrote that were made from older ones. `basis` says from which, by path and number.
+fn overwritten(history: &History, id: &str, basis: impl Fn(&str, usize) -> Option<Basis>) -> Vec<LostUpdate> {
     let mut out = Vec::new();
     for (path, versions) in &history.versions {
         let holdings = Holdings::new(versions, id);
         for (at, replacing) in versions.iter().enumerate() {
-            out.extend(replaced(path, versions, &holdings, at, replacing));
+            if let Some(basis) = basis(path, at) {
+                out.extend(replaced(path, &holdings, at, replacing, basis));
+            }
         }
     }
-    out.extend(strays(history, id));
-    out.sort_by_key(|update| (!update.ids, update.stray, std::cmp::Reverse(update.steps.0)));
     out
 }
 
@@ -69,16 +101,10 @@ impl<'a> Holdings<'a> {
     }
 }
 
-/// What version `at` overwrote without having read it.
-fn replaced(
-    path: &str,
-    versions: &[Version],
-    holdings: &Holdings<'_>,
-    at: usize,
-    replacing: &Version,
-) -> Vec<LostUpdate> {
-    let (Some(overwriter), Some(base)) = (replacing.by, replacing.base) else { return Vec::new() };
-    let Some(read) = versions.get(base.0) else { return Vec::new() };
+/// What version `at` overwrote that came after the one it was made from.
+fn replaced(path: &str, holdings: &Holdings<'_>, at: usize, replacing: &Version, basis: Basis) -> Vec<LostUpdate> {
+    let (versions, (base, again)) = (holdings.versions, basis);
+    let (Some(overwriter), Some(read)) = (replacing.by, versions.get(base.0)) else { return Vec::new() };
     let id = holdings.id;
     let mut out = Vec::new();
     for over in (base.0 + 1).max(at.saturating_sub(FURTHEST))..at {
@@ -113,6 +139,7 @@ fn replaced(
             overwriter,
             versions: (over, at),
             base,
+            again,
             steps: (version.step.unwrap_or(0), replacing.step.unwrap_or(0)),
             fragment: fragment(bytes, replacing.bytes.as_deref().unwrap_or(&[]), foremost.first().copied(), id),
             lost,
@@ -148,6 +175,7 @@ fn strays(history: &History, id: &str) -> Vec<LostUpdate> {
             overwriter,
             versions: (at, at),
             base: replacing.base.unwrap_or((0, replacing.step.unwrap_or(0))),
+            again: None,
             steps: (stray.step, replacing.step.unwrap_or(0)),
             fragment: fragment(after, replacing.bytes.as_deref().unwrap_or(&[]), foremost.first().copied(), id),
             lost: labels(&foremost, &stray.path),

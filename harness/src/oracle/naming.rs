@@ -12,7 +12,7 @@ use super::{
     judge::last_lines,
     judgement::{Accusation, Wrong},
     locks::LockTrace,
-    lost::{LostUpdate, lost_updates},
+    lost::{LostUpdate, lost_though_read_again, lost_updates},
     outcome::ending,
     story,
     torn::torn_readings,
@@ -81,7 +81,15 @@ pub fn name(case: &Case<'_>, run: &Run, wrong: &Wrong, references: &[&Run]) -> N
             findings.conserve = (lost.clone(), duplicated.clone());
         }
     }
-    let kind = kind(wrong, &findings, otherwise_right, !hit_workers(run).is_empty() || power_cut(run).is_some());
+    let crashed = !hit_workers(run).is_empty() || power_cut(run).is_some();
+    let mut kind = kind(wrong, &findings, otherwise_right, crashed);
+    if kind == Kind::Unserializable && !crashed {
+        findings.lost = lost_though_read_again(&history, id);
+        findings.lost.retain(|update| !case.ignores(&update.path));
+        if !findings.lost.is_empty() {
+            kind = Kind::LostUpdate;
+        }
+    }
     let mut named = story::tell(case, run, wrong, &findings, kind);
     if run.choices.iter().any(|choice| matches!(choice, Choice::Wake(_))) {
         named.needs.push("early-wake".to_owned());

@@ -124,12 +124,15 @@ impl Teller<'_> {
                 "{loser} wrote {path} (step {written}) -ww-> {overwriter} replaced it (step {replaced}); {overwriter} had \
                  read it before that (step {read}) -rw-> {loser}"
             ));
+            let made = match update.again {
+                None => format!("which was made from {}", version(update.base.0)),
+                Some(again) => format!("which did not heed what {overwriter} read again at step {}", again + 1),
+            };
             self.say(format!(
-                "{} -> {} ({loser}), overwritten by {} ({overwriter}), which was made from {}",
+                "{} -> {} ({loser}), overwritten by {} ({overwriter}), {made}",
                 version(update.base.0),
                 version(update.versions.0),
-                version(update.versions.1),
-                version(update.base.0)
+                version(update.versions.1)
             ));
         }
         if let (Some(((from, to), fragment)), Some(first)) = (&update.fragment, update.lost.first()) {
