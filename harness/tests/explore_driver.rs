@@ -8,14 +8,15 @@ use std::{
 };
 
 use explore_model::{
+    Ask,
     I::{self, *},
     Model,
-    search::{search, settings},
+    search::{search, search_seeing, settings},
 };
 use noclobber::{
     explore::{Explorer, Stop, Summary, System, coverage, miss_bound},
     scenario::{Search, SearchKind},
-    world::{Plan, Run},
+    world::{ActorId, Op, Plan, Run},
 };
 
 const NAIVE: &[I] = &[Read(1), Truncate(1), Write(1)];
@@ -26,6 +27,36 @@ fn auto_stops_when_every_class_was_executed() {
     let found = search(&model, &settings(SearchKind::Auto, 1000, &model)).summary;
     assert!(found.exhausted && found.stop == Some(Stop::Exhausted) && found.classes == 14);
     assert_eq!(coverage(&found, &[]), "all 14 classes (source-dpor: 14 schedules)");
+}
+
+/// A transaction on a database: what is done under the lock is not interrupted by others.
+fn transaction(what: I) -> [I; 3] {
+    [Flock(2, true, Ask::Wait), what, Funlock(2)]
+}
+
+#[test]
+fn a_window_near_the_end_of_a_long_program_is_met_early() {
+    let program: Vec<I> = std::iter::repeat_n(Append(3), 40)
+        .chain([Read(1)])
+        .chain(std::iter::repeat_n(Append(3), 8))
+        .chain([Write(1)])
+        .flat_map(transaction)
+        .collect();
+    let model = Model::copies(&program, 2);
+    let at = |run: &Run, actor: u16, op: Op| {
+        run.steps.iter().position(|s| s.actor == ActorId(actor) && s.op == op && s.path.as_deref() == Some("#1"))
+    };
+    let (mut schedules, mut met) = (0, None);
+    search_seeing(&model, &settings(SearchKind::Auto, 60, &model), &mut |run| {
+        schedules += 1;
+        let [read_a, read_b] = [0, 1].map(|actor| at(run, actor, Op::Read));
+        let [write_a, write_b] = [0, 1].map(|actor| at(run, actor, Op::Write));
+        if read_a.max(read_b) < write_a.min(write_b) {
+            met.get_or_insert(schedules);
+        }
+    });
+    // Positions in order would come to it after forty others; a sixth of all are within it.
+    assert!(met.is_some_and(|at| at <= 16), "met in schedule {met:?}");
 }
 
 #[test]

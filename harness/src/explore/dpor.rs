@@ -38,6 +38,9 @@ use super::{
 };
 use crate::world::{Access, ActorId, Choice, Ended, Plan, Policy, Run};
 
+/// Runs with more choice points than this are long.
+const LONG: usize = 128;
+
 /// The sleep set of a point.
 type Sleep = Vec<(ActorId, Vec<Access>)>;
 
@@ -60,6 +63,8 @@ pub(crate) struct Dpor {
     /// The branch whose run is awaited; `None` is the root's first run.
     awaited: Option<(usize, usize)>,
     started: bool,
+    /// Runs are long: positions come spread out.
+    long: bool,
     /// Some run did not come to its end, so something may be missing.
     incomplete: bool,
     /// The search is one part of several.
@@ -105,7 +110,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Waiting {
     switches: usize,
-    depth: usize,
+    place: usize,
     node: usize,
     branch: usize,
 }
@@ -182,6 +187,9 @@ impl Dpor {
     /// Learns a run of the last claimed plan.
     pub(crate) fn observe(&mut self, run: &Run, trace: &Trace) -> Result<(), Unrepeatable> {
         let awaited = self.awaited.take();
+        if !self.started {
+            self.long = trace.events.len() > LONG;
+        }
         self.started = true;
         let from = match awaited {
             Some((node, _)) => self.nodes[node].depth,
@@ -379,7 +387,8 @@ impl Dpor {
         let branch = at.branches.len();
         at.branches.push(Branch { choice, certain, state: State::Waiting, child: None });
         let switches = at.switches + usize::from(at.last.is_some_and(|last| last != actor(choice)));
-        self.frontier.insert(Waiting { switches, depth: at.depth, node, branch });
+        let place = if self.long { spread(at.depth) } else { at.depth };
+        self.frontier.insert(Waiting { switches, place, node, branch });
     }
 
     fn infeasible(&mut self, node: usize, branch: usize) {
@@ -390,6 +399,13 @@ impl Dpor {
         }
         self.expand(node);
     }
+}
+
+/// An order of positions that looks everywhere coarsely before it looks anywhere closely: multiples of 2^k before
+/// others, for every k. One after the other, the whole budget of a long program goes to its beginning, and windows near
+/// its end (a database that is read in one transaction and written in the next) are never met.
+fn spread(depth: usize) -> usize {
+    depth.reverse_bits()
 }
 
 fn actor(choice: Choice) -> ActorId {
