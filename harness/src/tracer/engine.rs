@@ -11,6 +11,7 @@ use std::{
         unix::net::UnixStream,
     },
     panic::AssertUnwindSafe,
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use nix::{
@@ -73,15 +74,17 @@ impl<T> Answer<T> {
 }
 
 impl Engine {
-    /// Starts an engine for a scenario, on the `place`th CPU that this process may use, and prepares the world.
+    /// Starts an engine for a scenario and prepares the world. The engine of place 0 takes the CPU that the caller runs
+    /// on, the next ones those after it.
     ///
     /// # Errors
     /// A mistake in the scenario, or something that this machine does not allow.
     pub fn start(scenario: &Scenario, place: usize) -> Result<Engine, PrepareError> {
         let machine = |e: &dyn std::fmt::Display| PrepareError::Machine(format!("cannot start the engine: {e}"));
         let (ours, theirs) = UnixStream::pair().map_err(|e| machine(&e))?;
+        let cpu = cpu_of(place);
         let keeper = match kernel::fork().map_err(|e| machine(&e))? {
-            ForkResult::Child => apart(|| keep(scenario, place, theirs)),
+            ForkResult::Child => apart(|| keep(scenario, cpu, theirs)),
             ForkResult::Parent { child } => child,
         };
         drop(theirs);
@@ -173,7 +176,7 @@ fn apart(work: impl FnOnce() -> Infallible) -> ! {
 }
 
 /// The process between caller and engine: enters the namespaces, whose first process its child becomes.
-fn keep(scenario: &Scenario, place: usize, mut socket: UnixStream) -> Infallible {
+fn keep(scenario: &Scenario, cpu: Option<usize>, mut socket: UnixStream) -> Infallible {
     let _ = kernel::die_with_parent();
     close_others(&socket);
     if let Err(e) = sandbox::enter_namespaces() {
@@ -181,7 +184,7 @@ fn keep(scenario: &Scenario, place: usize, mut socket: UnixStream) -> Infallible
         kernel::exit_now(3);
     }
     match kernel::fork() {
-        Ok(ForkResult::Child) => apart(|| serve(scenario, place, socket)),
+        Ok(ForkResult::Child) => apart(|| serve(scenario, cpu, socket)),
         Ok(ForkResult::Parent { child }) => {
             drop(socket);
             while let Ok(None) = kernel::wait_one(child, true) {}
@@ -195,13 +198,13 @@ fn keep(scenario: &Scenario, place: usize, mut socket: UnixStream) -> Infallible
 }
 
 /// The engine: process 1 of its namespace.
-fn serve(scenario: &Scenario, place: usize, mut socket: UnixStream) -> Infallible {
+fn serve(scenario: &Scenario, cpu: Option<usize>, mut socket: UnixStream) -> Infallible {
     let prepare = || -> Result<Session, PrepareError> {
         let machine = |e: &dyn std::fmt::Display| PrepareError::Machine(e.to_string());
         kernel::die_with_parent().map_err(|e| machine(&e))?;
         rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).map_err(|e| machine(&e))?;
         sandbox::build_root().map_err(|e| machine(&e))?;
-        pin(place);
+        pin(cpu);
         kernel::start_ticking().map_err(|e| machine(&e))?;
         Session::new(scenario.clone())
     };
@@ -235,12 +238,28 @@ fn close_others(socket: &UnixStream) {
     }
 }
 
-/// Tracer and tracees share one CPU: a stop costs a third of what it costs across CPUs.
-fn pin(place: usize) {
-    let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return };
+/// The CPU of an engine. Searches side by side, each with an engine of place 0, must not meet on one CPU while others
+/// are idle: the first is where the kernel put this process.
+fn cpu_of(place: usize) -> Option<usize> {
+    static FIRST: AtomicUsize = AtomicUsize::new(0);
+    let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
     let cpus: Vec<usize> = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
+    if place == 0 {
+        FIRST.store(rustix::thread::sched_getcpu(), Ordering::Relaxed);
+    }
+    nth_from(&cpus, FIRST.load(Ordering::Relaxed), place)
+}
+
+/// Counted from `first`, or from the first of all when that is none of them.
+fn nth_from(cpus: &[usize], first: usize, place: usize) -> Option<usize> {
+    let first = cpus.iter().position(|cpu| *cpu == first).unwrap_or(0);
+    cpus.get((first + place) % cpus.len().max(1)).copied()
+}
+
+/// Tracer and tracees share one CPU: a stop costs a third of what it costs across CPUs.
+fn pin(cpu: Option<usize>) {
     let mut one = CpuSet::new();
-    if !cpus.is_empty() && one.set(cpus[place % cpus.len()]).is_ok() {
+    if cpu.is_some_and(|cpu| one.set(cpu).is_ok()) {
         let _ = sched_setaffinity(Pid::from_raw(0), &one);
     }
 }
@@ -264,4 +283,17 @@ fn receive<T: DeserializeOwned>(socket: &mut UnixStream) -> io::Result<T> {
     let mut bytes = vec![0; len as usize];
     socket.read_exact(&mut bytes)?;
     postcard::from_bytes(&bytes).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_take_the_cpus_from_where_their_process_runs() {
+        let took = |cpus: &[usize], first| (0..4).map(|place| nth_from(cpus, first, place)).collect::<Vec<_>>();
+        assert_eq!(took(&[2, 5, 6], 5), [Some(5), Some(6), Some(2), Some(5)]);
+        assert_eq!(took(&[2, 5, 6], 3), [Some(2), Some(5), Some(6), Some(2)]);
+        assert_eq!(took(&[], 0), [None; 4]);
+    }
 }
