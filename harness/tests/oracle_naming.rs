@@ -344,7 +344,9 @@ fn reading_again_without_heeding_it_loses_an_update() {
     let workers = [decides_then_locks("a", "ref.a"), decides_then_locks("b", "ref.b")];
     let mut programs = programs(&[("ref", "0\n"), ("lock", "")], workers);
     let run = programs.run("AAAAAAAAABBBBBBBBBBBBBBBBBBBB");
-    let named = named(&scenario(2), &mut programs, &run);
+    let mut scenario = scenario(2);
+    scenario.oracle.serial = Serial::Workers;
+    let named = named(&scenario, &mut programs, &run);
     assert_eq!((named.kind, &named.lost), (Kind::LostUpdate, &vec!["b".to_owned()]), "{named:?}");
     assert_eq!(named.summary, "A overwrote B's update of ref: b is in no later version");
     let evidence = named.evidence.join("\n");

@@ -194,18 +194,18 @@ fn exclusive_name(step: &Step) -> Option<&str> {
 /// they are files like others (a backup is a new link, too).
 fn contested_names(steps: &[Step]) -> BTreeSet<&str> {
     let mut by_name: BTreeMap<&str, (BTreeSet<ActorId>, bool)> = BTreeMap::new();
-    let mut makers: BTreeMap<&str, ActorId> = BTreeMap::new();
+    let mut makers: BTreeSet<(&str, ActorId)> = BTreeSet::new();
     for step in steps {
         if let Some(name) = exclusive_name(step) {
             let (actors, serves) = by_name.entry(name).or_default();
             actors.insert(step.actor);
             *serves |= step.failed();
             if !step.failed() {
-                makers.insert(name, step.actor);
+                makers.insert((name, step.actor));
             }
         } else if let (Op::Unlink | Op::Rmdir | Op::Rename, Some(name), false) =
             (step.op, step.path.as_deref(), step.failed())
-            && makers.remove(name) == Some(step.actor)
+            && makers.contains(&(name, step.actor))
             && let Some((_, serves)) = by_name.get_mut(name)
         {
             *serves = true;
