@@ -47,6 +47,9 @@ pub(super) enum SerialVerdict {
 }
 
 /// The serial judge of a scenario.
+/// An outcome's digest, who was hit by a fault, and who had ended well before.
+type Ending = ([u8; 32], BTreeSet<usize>, BTreeSet<usize>);
+
 #[derive(Debug)]
 pub(super) struct SerialJudge {
     rules: Rules,
@@ -55,9 +58,8 @@ pub(super) struct SerialJudge {
     initial: BTreeMap<String, Node>,
     /// Serial runs so far.
     pub(super) references: References,
-    /// Distinct outcomes (and who was hit by a fault, and who had ended well before) that whole workers in some order
-    /// explain, or do not.
-    cache: BTreeMap<([u8; 32], BTreeSet<usize>, BTreeSet<usize>), Whole>,
+    /// Distinct outcomes that whole workers in some order explain, or do not.
+    cache: BTreeMap<Ending, Whole>,
 }
 
 /// What the orders of whole workers say of an outcome.
