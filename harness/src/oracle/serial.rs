@@ -46,10 +46,10 @@ pub(super) enum SerialVerdict {
     Abstains,
 }
 
-/// The serial judge of a scenario.
 /// An outcome's digest, who was hit by a fault, and who had ended well before.
 type Ending = ([u8; 32], BTreeSet<usize>, BTreeSet<usize>);
 
+/// The serial judge of a scenario.
 #[derive(Debug)]
 pub(super) struct SerialJudge {
     rules: Rules,
