@@ -65,7 +65,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if let Err(e) = sh(&format!("umount {}", self.0.display())) {
+        if let Err(e) = sh(&format!("umount {0} || umount -l {0}", self.0.display())) {
             eprintln!("{e}");
         }
     }
