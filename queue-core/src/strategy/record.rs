@@ -13,7 +13,7 @@ use super::flock::{Flock, lock_file_of};
 use super::{IfMissing, Strategy};
 use crate::error::Error;
 use crate::storage::{LockKind, Storage};
-use crate::transaction::{Access, cannot_create};
+use crate::transaction::{Access, Durability, cannot_create};
 
 /// The strategies that take the same lock.
 const FAMILY: [&str; 3] = ["flock", "optimistic", "writer"];
@@ -94,10 +94,7 @@ fn write<S: Storage>(access: &Access<'_, S>, file: &Path, name: &str) -> Result<
     let path = path_of(file);
     let failed = |error| Error::io("record which strategy is used", &path, error);
     let (temporary, mut handle) = access.create_temporary(file, None)?;
-    let written = access
-        .storage
-        .write(&mut handle, format!("{name}\n").as_bytes())
-        .and_then(|()| access.storage.hard_link(&temporary, &path));
+    let written = fill(access, &mut handle, name).and_then(|()| access.storage.hard_link(&temporary, &path));
     let _ = access.storage.remove_file(&temporary);
     match written {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match recorded(access, file)? {
@@ -106,6 +103,12 @@ fn write<S: Storage>(access: &Access<'_, S>, file: &Path, name: &str) -> Result<
         },
         done => done.map_err(failed),
     }
+}
+
+/// Writes the record before it gets its name. It has to be whole after a power cut too, or the queue would be refused.
+fn fill<S: Storage>(access: &Access<'_, S>, handle: &mut S::File, name: &str) -> io::Result<()> {
+    access.storage.write(handle, format!("{name}\n").as_bytes())?;
+    if access.settings.durability == Durability::None { Ok(()) } else { access.storage.sync(handle) }
 }
 
 /// Changes the strategy of a file for everybody, under the lock of the one it is used with now.
@@ -133,7 +136,7 @@ pub fn migrate<S: Storage + 'static>(
             guard.keep_note(&[b' '; 512]);
         } else {
             let (temporary, mut handle) = access.create_temporary(file, None)?;
-            let written = access.storage.write(&mut handle, format!("{to}\n").as_bytes());
+            let written = fill(access, &mut handle, to);
             written.and_then(|()| access.storage.rename(&temporary, &path_of(file))).map_err(failed)?;
         }
     }
