@@ -4,7 +4,7 @@ mod common;
 
 use common::{cannot_tell, clean, deadlock, hostile, incident, long};
 use noclobber::{
-    report::{Detail, Human, HumanOptions, Report, Reporter, advice, render},
+    report::{Detail, Human, HumanOptions, Report, Reporter, advice, page_of, render},
     scenario::{Expect, Kind},
 };
 use unicode_width::UnicodeWidthStr;
@@ -131,4 +131,14 @@ fn each_kind_has_its_own_advice() {
     texts.sort_unstable();
     texts.dedup();
     assert_eq!(texts.len(), Kind::ALL.len());
+}
+
+#[test]
+fn each_kind_has_its_own_page_in_the_book() {
+    for kind in Kind::ALL {
+        let page = page_of(kind);
+        let (_, file) = page.split_at(page.find("docs/").expect("a page of the book"));
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+        assert!(file.is_file(), "{kind}: {} is not there", file.display());
+    }
 }
