@@ -18,6 +18,7 @@ use crate::{
         report::{comparison_table, csv, page, table},
         write_peers,
     },
+    publish::publish,
     report::write_line,
     scenario::{nearest, parse_duration, printable},
 };
@@ -115,6 +116,9 @@ pub(super) fn perform(args: &BenchArgs, output: &Output, interrupt: Arc<AtomicBo
     if output.junit.is_some() || output.github {
         return Ok(mistake(&"--junit and --github are for scenarios: bench has --format json, --csv and --html"));
     }
+    if let Some(why) = unwritable(args, output) {
+        return Ok(mistake(&why));
+    }
     let earlier = match args.against.as_deref().map(read_results).transpose() {
         Ok(earlier) => earlier,
         Err(why) => return Ok(mistake(&why)),
@@ -202,17 +206,23 @@ fn write_files(
     Ok(())
 }
 
-/// Writes a file as one step.
 fn write_whole(file: &Path, text: &str) -> anyhow::Result<()> {
-    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
-        let mut temp = tempfile::NamedTempFile::new_in(dir)?;
-        temp.write_all(text.as_bytes())?;
-        std::fs::set_permissions(temp.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
-        temp.persist(file)?;
-        Ok(())
-    };
-    write().with_context(|| format!("writing {}", file.display()))
+    publish(file, text.as_bytes()).with_context(|| format!("writing {}", file.display()))
+}
+
+/// A file that cannot be written is better known before than after an hour.
+fn unwritable(args: &BenchArgs, output: &Output) -> Option<String> {
+    let files = [("--csv", &args.csv), ("--save", &args.save), ("--html", &output.html)];
+    files.into_iter().find_map(|(option, file)| {
+        let file = file.as_ref()?;
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let why = match folder.metadata() {
+            Ok(_) if file.is_dir() => "it is a folder".to_owned(),
+            Ok(_) => return None,
+            Err(e) => e.to_string(),
+        };
+        Some(format!("{option}: {}: {why}", printable(&file.display().to_string())))
+    })
 }
 
 fn read_results(file: &Path) -> Result<Results, String> {

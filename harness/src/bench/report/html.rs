@@ -46,7 +46,13 @@ pub fn page(results: &Results, comparison: Option<&Comparison>) -> String {
     );
     out.push_str("<ul class=\"advice\">");
     for advice in &results.advice {
-        let _ = write!(out, "<li>{}</li>", escape(advice));
+        // What stands between backticks is a name.
+        let parts: Vec<String> = escape(advice)
+            .split('`')
+            .enumerate()
+            .map(|(n, part)| if n % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() })
+            .collect();
+        let _ = write!(out, "<li>{}</li>", parts.concat());
     }
     if let (Some(median), Some(p95)) = (results.noise.median, results.noise.p95) {
         let _ = write!(
