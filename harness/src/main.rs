@@ -13,7 +13,7 @@ fn main() -> std::process::ExitCode {
         std::process::exit(e.exit_code());
     });
     match perform(&args) {
-        Ok(code) => code.into(),
+        Ok(code) => code,
         Err(e) => {
             eprintln!("noclobber: internal error: {e:#}");
             ExitCode::Internal.into()
@@ -22,20 +22,26 @@ fn main() -> std::process::ExitCode {
 }
 
 #[cfg(target_os = "linux")]
-fn perform(args: &Args) -> anyhow::Result<ExitCode> {
-    noclobber::cli::perform(args)
+fn perform(args: &Args) -> anyhow::Result<std::process::ExitCode> {
+    // Before anything else: the commands are to find signals as we found them, and their exit code is ours.
+    if let noclobber::cli::Command::Record(record) = &args.command {
+        return noclobber::cli::perform_record(record, &args.output).map(Into::into);
+    }
+    noclobber::cli::perform(args).map(Into::into)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn perform(args: &Args) -> anyhow::Result<ExitCode> {
+fn perform(args: &Args) -> anyhow::Result<std::process::ExitCode> {
     // Evidence can be read anywhere.
     match &args.command {
         noclobber::cli::Command::Audit(audit) => {
-            return noclobber::cli::perform_audit(audit, &args.output, &Default::default());
+            return noclobber::cli::perform_audit(audit, &args.output, &Default::default()).map(Into::into);
         }
-        noclobber::cli::Command::Incident(incident) => return noclobber::cli::perform_incident(incident, &args.output),
+        noclobber::cli::Command::Incident(incident) => {
+            return noclobber::cli::perform_incident(incident, &args.output).map(Into::into);
+        }
         _ => {}
     }
     eprintln!("noclobber: controlling processes needs Linux on x86_64; run it in a Linux container or virtual machine");
-    Ok(ExitCode::CannotTell)
+    Ok(ExitCode::CannotTell.into())
 }

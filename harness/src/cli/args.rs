@@ -55,6 +55,8 @@ pub enum Command {
     /// What lock strategies cost, and whether they lose anything.
     #[cfg(target_os = "linux")]
     Bench(super::bench::BenchArgs),
+    /// Run commands as they are and keep evidence of the files that they share.
+    Record(RecordArgs),
     /// Join the reports of the parts of a search (`--partition K/N --format json`).
     #[cfg(target_os = "linux")]
     Merge(super::merge::MergeArgs),
@@ -105,6 +107,34 @@ pub struct IncidentArgs {
     /// Write a scenario that reproduces it.
     #[arg(short, long, value_name = "FILE.toml")]
     pub output: Option<PathBuf>,
+}
+
+/// `noclobber record`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    override_usage = "noclobber record [OPTIONS] -- CMD [::: CMD]",
+    after_help = "The exit code is that of the command; of several, the first that is not 0. 128 and the signal's number \
+                  stand for a command that a signal ended. Mistakes in the arguments are 2, a program that is not there 127."
+)]
+pub struct RecordArgs {
+    /// A file to watch (repeatable) [default: files below the current folder that more than one process opens].
+    #[arg(long, value_name = "FILE")]
+    pub file: Vec<PathBuf>,
+    /// Where evidence goes; a folder that is not there yet [default: .noclobber/record-TIME].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// So many copies of a file are kept; the oldest go.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub keep: u32,
+    /// All copies together have so many MiB at most; the oldest go.
+    #[arg(long, value_name = "MIB", default_value_t = 1_024, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub max_size: u64,
+    /// Run each command so many times at once.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub copies: u16,
+    /// The commands, separated by `:::`; all run at the same time.
+    #[arg(last = true, value_name = "CMD ::: CMD")]
+    pub commands: Vec<String>,
 }
 
 /// When copies were made.

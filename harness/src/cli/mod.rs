@@ -27,6 +27,8 @@ mod perform;
 #[cfg(target_os = "linux")]
 mod progress;
 #[cfg(target_os = "linux")]
+mod record;
+#[cfg(target_os = "linux")]
 mod replay;
 #[cfg(target_os = "linux")]
 mod teeth;
@@ -36,8 +38,8 @@ mod tip;
 mod walk;
 
 pub use args::{
-    Args, Audit, Command, Completions, CopiesArg, Explore, Format, IncidentArgs, Init, Man, Output, Replay, Run,
-    SchemaArgs,
+    Args, Audit, Command, Completions, CopiesArg, Explore, Format, IncidentArgs, Init, Man, Output, RecordArgs, Replay,
+    Run, SchemaArgs,
 };
 pub use audit::perform_audit;
 pub use commands::{Taken, split_commands, take_from_caller, worker_name};
@@ -48,5 +50,7 @@ pub use incident::perform_incident;
 pub use options::{Options, Partition, apply_overrides, faults_of};
 #[cfg(target_os = "linux")]
 pub use perform::perform;
+#[cfg(target_os = "linux")]
+pub use record::perform_record;
 pub use terminal::wants_colour;
 pub use tip::tip;

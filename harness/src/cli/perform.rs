@@ -70,6 +70,8 @@ pub fn perform(args: &Args) -> anyhow::Result<ExitCode> {
         }
         Command::Incident(incident) => perform_incident(incident, &args.output),
         Command::Bench(bench) => super::bench::perform(bench, &args.output, interrupt),
+        // Its exit code is that of the command: see `main`.
+        Command::Record(_) => Ok(ExitCode::Internal),
         Command::Merge(merge) => super::merge::perform(merge, &args.output),
         Command::Teeth(teeth) => super::teeth::perform(teeth, &args.output, interrupt),
     }

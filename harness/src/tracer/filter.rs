@@ -33,6 +33,16 @@ impl Filters {
     }
 }
 
+/// The filter for recording: only what opens, names or locks files stops, nothing is refused.
+pub(super) fn for_recording() -> Result<BpfProgram, seccompiler::Error> {
+    let target = std::env::consts::ARCH.try_into()?;
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = arch::RECORDED.iter().map(|n| (*n, Vec::new())).collect();
+    let locks = [libc::F_SETLK, libc::F_SETLKW, libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
+    let rule = |command: &i32| SeccompRule::new(vec![Condition::new(1, Len::Dword, Op::Eq, *command as u64)?]);
+    rules.insert(libc::SYS_fcntl, locks.iter().map(rule).collect::<Result<_, _>>()?);
+    SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Trace(0), target)?.try_into().map_err(Into::into)
+}
+
 fn trapped() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = arch::TRAPPED.iter().map(|n| (*n, Vec::new())).collect();
     let mut only = |number: i64, arg: u8, op: Op, values: &[i64]| -> Result<(), seccompiler::Error> {

@@ -61,6 +61,52 @@ fn wait(pid: i32, block: bool) -> Result<Option<(Pid, Status)>, Errno> {
     }
 }
 
+/// Where a task stands at a system-call or seccomp stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallStop {
+    /// Before the call; with the filter's stop still to come if the filter wants the call.
+    Entry,
+    /// After it.
+    Exit,
+    /// At the filter's stop, before the call.
+    Filter,
+}
+
+/// PTRACE_GET_SYSCALL_INFO: at which side of a call a task stopped. `None`: at neither.
+pub(super) fn call_stop(pid: Pid) -> Option<CallStop> {
+    // As the kernel has them; the C libraries that lack them have this system call all the same.
+    const GET_SYSCALL_INFO: libc::c_uint = 0x420e;
+    let mut info = [0_u64; 16];
+    // SAFETY: the kernel writes at most the size that is given, which the buffer has.
+    let got = unsafe {
+        libc::ptrace(GET_SYSCALL_INFO as _, pid.as_raw(), size_of_val(&info), info.as_mut_ptr().cast::<libc::c_void>())
+    };
+    // The first byte says what the rest is about.
+    match (got, info[0].to_ne_bytes()[0]) {
+        (..=0, _) => None,
+        (_, 1) => Some(CallStop::Entry),
+        (_, 2) => Some(CallStop::Exit),
+        (_, 3) => Some(CallStop::Filter),
+        _ => None,
+    }
+}
+
+/// Resumes a stopped task, to its next system call or to the next stop of the filter, with any signal; nix knows only
+/// the classic ones.
+pub(super) fn resume_with(pid: Pid, to_call: bool, signal: i32) -> Result<(), Errno> {
+    let request = if to_call { libc::PTRACE_SYSCALL } else { libc::PTRACE_CONT };
+    // SAFETY: neither request reads or writes memory of ours.
+    let result = unsafe { libc::ptrace(request, pid.as_raw(), 0_usize, signal as usize) };
+    Errno::result(result).map(drop)
+}
+
+/// Ignores a signal, or puts it back to its default action.
+pub(super) fn set_ignored(signal: i32, ignored: bool) {
+    let action = if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: both are valid actions for every signal; one that cannot be set is left as it is.
+    unsafe { libc::signal(signal, action) };
+}
+
 /// PTRACE_LISTEN: leave a task in its group stop, but hear of events.
 pub(super) fn listen(pid: Pid) -> Result<(), Errno> {
     // SAFETY: PTRACE_LISTEN takes no addresses.

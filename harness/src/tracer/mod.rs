@@ -25,6 +25,7 @@ mod notify;
 mod opened;
 mod outside;
 mod proc_files;
+pub mod record;
 mod repeats;
 mod rewrite;
 mod sabotage;

@@ -42,6 +42,17 @@ pub struct Line<'a> {
     /// The tasks that were added, changed or removed.
     #[serde(borrow, default)]
     pub ids: Ids<'a>,
+    /// The copy of what was written, beside the lines, if a recorder wrote the line.
+    #[serde(borrow, default)]
+    pub copy: Option<Cow<'a, str>>,
+    /// The newest version that it can have been made from, if more than one fits.
+    #[serde(default)]
+    pub read_to: Option<u64>,
+    /// It can have been made from something that was never published.
+    #[serde(default)]
+    pub unsure: bool,
+    #[serde(borrow, default)]
+    by: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     sum: Option<Cow<'a, str>>,
 }
@@ -96,6 +107,12 @@ pub struct Malformed {
 }
 
 impl<'a> Line<'a> {
+    /// Whether `noclobber record` wrote it: versions are numbered by the recorder, and no write of a watched program is
+    /// missing.
+    pub fn recorded(&self) -> bool {
+        self.by.as_deref() == Some("record")
+    }
+
     /// Reads a line without its newline.
     ///
     /// # Errors

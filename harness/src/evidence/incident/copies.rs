@@ -10,7 +10,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use regex::Regex;
 
 use super::stamp;
-use crate::evidence::EvidenceError;
+use crate::evidence::{EvidenceError, recording::Manifest};
 
 /// How deep folders are searched.
 const DEPTH: usize = 8;
@@ -55,6 +55,17 @@ pub(super) struct Found {
     pub(super) copies: Vec<Copy>,
     pub(super) notes: Vec<String>,
     pub(super) warnings: Vec<String>,
+    /// A recorder made them: after each write, all by one clock, with audit lines beside them.
+    pub(super) recorded: Option<Recorded>,
+}
+
+/// Copies that a recorder made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Recorded {
+    /// The file that they are of.
+    pub(super) file: String,
+    /// Its audit lines.
+    pub(super) audit: Vec<PathBuf>,
 }
 
 /// What is no copy of a JSON file, by its name.
@@ -67,7 +78,9 @@ static PID: LazyLock<Regex> =
 /// Searches a folder for the copies of one file: the largest group of names that differ only in times and numbers, or
 /// the group that has the name of `current`. Symbolic links are not followed.
 pub(super) fn find(dir: &Path, current: Option<&Path>, zone: &TimeZone) -> Result<Found, EvidenceError> {
-    let mut found = Found::default();
+    let (dir, recorded) = recording(dir)?;
+    let dir = &*dir;
+    let mut found = Found { recorded, ..Found::default() };
     let mut files = Vec::new();
     let mut links = 0;
     walk(dir, dir, 0, &mut files, &mut links)?;
@@ -84,18 +97,55 @@ pub(super) fn find(dir: &Path, current: Option<&Path>, zone: &TimeZone) -> Resul
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         groups.entry(family(&name)).or_default().push(path);
     }
-    let wanted = current.map(|path| family(&path.file_name().unwrap_or_default().to_string_lossy()));
+    // Beside recorded copies lies nothing else.
+    let wanted = current.filter(|_| found.recorded.is_none()).map(|path| family(&path.file_name().unwrap_or_default().to_string_lossy()));
     let chosen = choose(groups, wanted.as_deref(), &mut found.warnings);
     for path in chosen {
         found.copies.push(copy(dir, &path, zone)?);
     }
     order(&mut found);
+    if let Some(recorded) = &found.recorded {
+        found.notes.push(format!("recorded copies of `{}`, one after each write", recorded.file));
+        // One clock made the times, and they never go back.
+        found.copies.iter_mut().for_each(|copy| copy.clock = Clock::Order);
+    }
     if found.copies.iter().any(|c| c.clock == Clock::Name)
         && found.copies.iter().any(|c| stamp::in_name(&c.name).is_some_and(|s| !s.has_zone()))
     {
         found.notes.push("times in names that state no zone are taken as --tz says, else as UTC".to_owned());
     }
     Ok(found)
+}
+
+/// The folder of recorded copies that is meant, and what they are; the folder itself if it holds none.
+fn recording(dir: &Path) -> Result<(PathBuf, Option<Recorded>), EvidenceError> {
+    let of = |dir: &Path| {
+        let file = Manifest::read(dir)?.file;
+        // Older lines first.
+        let audit = ["audit.1.jsonl", "audit.jsonl"].map(|name| dir.join(name));
+        let plain = |path: &PathBuf| std::fs::symlink_metadata(path).is_ok_and(|m| m.is_file());
+        Some(Recorded { file, audit: audit.into_iter().filter(plain).collect() })
+    };
+    if let Some(recorded) = of(dir) {
+        return Ok((dir.to_owned(), Some(recorded)));
+    }
+    let entries = std::fs::read_dir(dir).map_err(|e| EvidenceError::unreadable(dir, e))?;
+    let folders = entries.filter_map(Result::ok).filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).take(MAX_FILES);
+    let mut inside: Vec<(PathBuf, Recorded)> =
+        folders.filter_map(|e| Some((e.path(), of(&e.path())?))).collect();
+    inside.sort_by(|a, b| a.0.cmp(&b.0));
+    match inside.len() {
+        0 => Ok((dir.to_owned(), None)),
+        1 => Ok(inside.remove(0)).map(|(dir, recorded)| (dir, Some(recorded))),
+        n => {
+            let names: Vec<String> = inside.iter().take(8).map(|(dir, _)| dir.display().to_string()).collect();
+            Err(EvidenceError::Mistake(format!(
+                "`{}` holds the recorded copies of {n} files\n  name one of them: {}",
+                dir.display(),
+                names.join(", ")
+            )))
+        }
+    }
 }
 
 fn walk(
@@ -187,6 +237,7 @@ fn copy(dir: &Path, path: &Path, zone: &TimeZone) -> Result<Copy, EvidenceError>
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let full = dir.join(path);
     let pid = PID.captures(&file).and_then(|c| c.get(1).or(c.get(2))).and_then(|m| m.as_str().parse().ok());
+    let pid = pid.filter(|pid| *pid != 0);
     let (time, clock) = match stamp::in_name(&file).and_then(|stamp| stamp.at(zone)) {
         Some(time) => (Some(time), Clock::Name),
         None => {

@@ -93,6 +93,7 @@ pub fn investigate(request: &Request) -> Result<Investigation, EvidenceError> {
     let found = find(request, &zone)?;
     let mut reader = Reader::new(request.git.as_ref());
     let mut copies = found.copies;
+    let recorded = found.recorded;
     let live = request.current.as_ref().map(|path| live(path)).transpose()?;
     copies.extend(live);
     let shape = shape(request, &copies, &mut reader)?;
@@ -103,6 +104,7 @@ pub fn investigate(request: &Request) -> Result<Investigation, EvidenceError> {
     let mut made = match request.made {
         Some(CopiesMade::After) => Made::After,
         Some(CopiesMade::Before) => Made::Before,
+        None if recorded.is_some() => Made::After,
         None => Made::Unknown,
     };
     let history = history(&copies, &shape, made, request, &mut reader);
@@ -117,9 +119,13 @@ pub fn investigate(request: &Request) -> Result<Investigation, EvidenceError> {
     }
     notes(&history, request, &mut made, &mut incident);
 
-    let audit = match request.audit[..] {
+    let files = match (&request.audit[..], &recorded) {
+        ([], Some(recorded)) => &recorded.audit[..],
+        (said, _) => said,
+    };
+    let audit = match files {
         [] => Audit::default(),
-        _ => lines::join(&request.audit, &history, &mut incident.warnings, &mut incident.stated)?,
+        files => lines::join(files, &history, &mut incident.warnings, &mut incident.stated)?,
     };
     let mut bases = bases(&history);
     audit.narrow(&history, &mut bases);

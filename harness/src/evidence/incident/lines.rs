@@ -1,7 +1,7 @@
 //! Joining audit lines to copies: who wrote which state, and from which.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     path::PathBuf,
 };
 
@@ -21,6 +21,8 @@ use crate::evidence::{
 
 /// At most this many lines are kept.
 const MAX_LINES: usize = 2_000_000;
+/// More versions than these that one can have been made from are not told apart.
+const MAX_RANGE: u64 = 64;
 /// What takes a task: these operations' ids, where the base has them, were taken.
 const TAKES: [&str; 7] = ["claim", "complete", "process", "take", "pop", "work", "execute"];
 
@@ -35,10 +37,22 @@ pub(super) struct AuditLine {
     read_hash: String,
     wrote_hash: String,
     ids: Vec<String>,
-    /// The state that it read, if a copy shows it.
+    /// The recorder's numbers of the versions that it read (from, to; to be sure of it) and wrote.
+    recorded: Option<Recorded>,
+    /// The state that it read, if a copy shows it and it is sure.
     pub(super) base: Option<usize>,
     /// The state that it wrote, if a copy shows it.
     pub(super) node: Option<usize>,
+}
+
+/// What a recorder says beyond the contract's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Recorded {
+    read: u64,
+    read_to: u64,
+    wrote: u64,
+    /// It can have been made from something that is in no copy.
+    unsure: bool,
 }
 
 /// The lines about the file whose copies these are.
@@ -46,6 +60,8 @@ pub(super) struct AuditLine {
 pub(super) struct Audit {
     pub(super) lines: Vec<AuditLine>,
     writers: HashMap<usize, usize>,
+    /// The states that a recorder's numbers stand for.
+    numbers: HashMap<u64, usize>,
 }
 
 /// Reads the lines, keeps those of the file that the copies are of, and says which states they are about.
@@ -61,6 +77,10 @@ pub(super) fn join(
     for (i, node) in history.nodes.iter().enumerate() {
         states.entry((node.version.unwrap_or(0), format!("{:08x}", node.crc))).or_default().push_back(i);
     }
+    let by_copy: HashMap<&str, usize> = (0..history.nodes.len())
+        .flat_map(|node| history.nodes[node].copies.iter().map(move |&copy| (&*history.copies[copy].name, node)))
+        .collect();
+    let mut numbers: HashMap<u64, usize> = HashMap::new();
     let (mut count, mut malformed) = (0, 0_u64);
     for file in files {
         let mut from = open(file)?;
@@ -85,19 +105,41 @@ pub(super) fn join(
                 }
             };
             count += 1;
-            let base = states.get(&(line.read, line.read_hash.to_string())).and_then(|n| n.front()).copied();
-            let node = states.get_mut(&(line.wrote, line.wrote_hash.to_string())).and_then(|nodes| {
-                nodes.rotate_left(1);
-                nodes.back().copied()
-            });
+            let (base, node, recorded) = match line.recorded() {
+                true => {
+                    let node = line.copy.as_deref().and_then(|copy| by_copy.get(copy)).copied();
+                    numbers.extend(node.map(|node| (line.wrote, node)));
+                    let recorded = Recorded {
+                        read: line.read,
+                        read_to: line.read_to.unwrap_or(line.read),
+                        wrote: line.wrote,
+                        // Who never read the file made it from something else.
+                        unsure: line.unsure || line.op == "overwrite",
+                    };
+                    let exact = !recorded.unsure && recorded.read == recorded.read_to;
+                    (numbers.get(&line.read).copied().filter(|_| exact), node, Some(recorded))
+                }
+                false => {
+                    let base = states.get(&(line.read, line.read_hash.to_string())).and_then(|n| n.front()).copied();
+                    let node = states.get_mut(&(line.wrote, line.wrote_hash.to_string())).and_then(|nodes| {
+                        nodes.rotate_left(1);
+                        nodes.back().copied()
+                    });
+                    (base, node, None)
+                }
+            };
+            // What the document says of its version is what people know it by.
+            let version = |node: Option<usize>, said: u64| node.and_then(|n| history.nodes[n].version).unwrap_or(said);
+            let (read, wrote) = (version(base, line.read), version(node, line.wrote));
             let (lines, matches) = by_file.entry(line.file.to_string()).or_default();
             *matches += usize::from(base.is_some()) + usize::from(node.is_some());
             lines.push(AuditLine {
                 at: line.at.parse().ok(),
                 pid: line.pid,
                 op: line.op.to_string(),
-                read: line.read,
-                wrote: line.wrote,
+                read,
+                wrote,
+                recorded,
                 read_hash: line.read_hash.to_string(),
                 wrote_hash: line.wrote_hash.to_string(),
                 ids: line.ids.0.iter().map(|id| id.to_string()).collect(),
@@ -127,7 +169,7 @@ pub(super) fn join(
             n => format!(" (of {n} files in them)"),
         }
     ));
-    let mut audit = Audit { lines, writers: HashMap::new() };
+    let mut audit = Audit { lines, writers: HashMap::new(), numbers };
     for (i, line) in audit.lines.iter().enumerate() {
         if let Some(node) = line.node.filter(|_| line.op != "recovered") {
             audit.writers.entry(node).or_insert(i);
@@ -146,16 +188,32 @@ impl Audit {
     pub(super) fn narrow(&self, history: &History, bases: &mut Bases) {
         for (&node, &line) in &self.writers {
             let line = &self.lines[line];
-            match line.base {
-                Some(base) if base != node => {
+            match (line.base, line.recorded) {
+                (Some(base), _) if base != node => {
                     bases.of[node] = vec![base];
                     bases.from_torn[node] = false;
+                }
+                (None, Some(Recorded { read, read_to, unsure, .. })) => {
+                    let known = |n: u64| self.numbers.get(&n).copied().filter(|base| *base != node);
+                    let range = read..=read_to.min(read.saturating_add(MAX_RANGE));
+                    bases.of[node] = range.clone().filter_map(known).collect();
+                    // Version 0 is no file at all.
+                    let hidden = range.clone().any(|n| n > 0 && known(n).is_none()) || *range.end() < read_to;
+                    bases.from_torn[node] = unsure || hidden;
                 }
                 _ if bases.of[node].is_empty() => {}
                 // It was made from a state that no copy shows.
                 _ => bases.from_torn[node] = true,
             }
         }
+        match self.lines.iter().all(|line| line.recorded.is_some()) && !self.lines.is_empty() {
+            true => self.complete(history, bases),
+            false => self.find_hidden(history, bases),
+        }
+    }
+
+    /// Lines of other writers join copies that may be anything: a version that only a line shows is a doubt.
+    fn find_hidden(&self, history: &History, bases: &mut Bases) {
         let versions: Vec<u64> = history.nodes.iter().filter_map(|n| n.version).collect();
         let (lowest, highest) = (versions.iter().min().copied(), versions.iter().max().copied());
         let hidden = self.lines.iter().find(|line| {
@@ -167,6 +225,43 @@ impl Audit {
                 line.pid, line.wrote
             ));
             bases.complete = false;
+        }
+    }
+
+    /// A recorder sees every write of the programs that it watches: where each state but the first has its line, and
+    /// each line says what it was made from, nothing is left to be inferred.
+    fn complete(&self, history: &History, bases: &mut Bases) {
+        let mut doubts = Vec::new();
+        let first = self.numbers.keys().min().copied().unwrap_or(0);
+        for line in &self.lines {
+            let Some(recorded) = line.recorded.filter(|r| r.wrote > first) else { continue };
+            match line.node {
+                None if line.op == "remove" => {
+                    doubts.push(format!("process {} removed the file", line.pid));
+                }
+                None => doubts.push(format!("the copy of the {} version is not there or cannot be read", nth(recorded.wrote))),
+                Some(node) if line.op == "recovered" => doubts.push(format!(
+                    "{} was written by somebody who was not watched",
+                    history.info(node).name
+                )),
+                Some(node) if bases.from_torn[node] || bases.of[node].len() > 1 => doubts.push(format!(
+                    "what {} was made from is not sure: its writer read while somebody else wrote, or never",
+                    history.info(node).name
+                )),
+                Some(_) => {}
+            }
+        }
+        let written: usize = history.nodes.len() - usize::from(self.numbers.contains_key(&first));
+        let lines = self.lines.iter().filter(|l| l.node.is_some() && l.recorded.is_some_and(|r| r.wrote > first)).count();
+        if lines < written {
+            doubts.push(format!("{} copies have no audit line", written - lines));
+        }
+        bases.complete = doubts.is_empty();
+        bases.doubts = doubts;
+        if bases.complete {
+            bases.again = put_in_twice(history, bases);
+            bases.shared.clear();
+            bases.missing.clear();
         }
     }
 
@@ -298,4 +393,33 @@ impl Audit {
         ahead.sort();
         ahead.get(ahead.len() / 2).copied().filter(|offset| offset.abs() > SKEW)
     }
+}
+
+/// `3rd`.
+fn nth(n: u64) -> String {
+    let ending = match (n % 10, n % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{n}{ending}")
+}
+
+/// Ids that more than one state put in, where it is known what each was made from.
+fn put_in_twice(history: &History, bases: &Bases) -> HashSet<u32> {
+    let mut times: HashMap<u32, u32> = HashMap::new();
+    for node in 0..history.nodes.len() {
+        let base = bases.of[node].first().copied();
+        let ids = match base {
+            Some(base) => history.diff(base, node),
+            None => (0..history.ids.len() as u32).collect(),
+        };
+        for id in ids {
+            let new = history.at(id, node).is_present() && base.is_none_or(|base| !history.at(id, base).is_present());
+            *times.entry(id).or_default() += u32::from(new);
+        }
+    }
+    times.into_iter().filter(|(_, times)| *times > 1).map(|(id, _)| id).collect()
 }

@@ -25,6 +25,24 @@ pub(crate) const PAUSE: i64 = libc::SYS_pause;
 pub(crate) const REFUSED: &[i64] =
     &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_futex_waitv];
 
+/// Calls that stop a process that is only recorded.
+pub(crate) const RECORDED: &[i64] = &[
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_creat,
+    libc::SYS_truncate,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_link,
+    libc::SYS_linkat,
+    libc::SYS_unlink,
+    libc::SYS_unlinkat,
+    libc::SYS_flock,
+    libc::SYS_io_uring_setup,
+];
+
 /// Calls that stop whatever their arguments are.
 pub(crate) const TRAPPED: &[i64] = &[
     libc::SYS_open,
@@ -204,6 +222,7 @@ pub(crate) fn decode(regs: &Registers) -> Option<Call> {
         libc::SYS_openat2 => Call::Open { at: here, flags: 0, how: c },
         libc::SYS_close => Call::Close { fd },
         libc::SYS_close_range => Call::CloseRange { first: a as u32, last: b as u32, flags: c as u32 },
+        libc::SYS_dup => Call::Fcntl { fd, cmd: libc::F_DUPFD, arg: 0 },
         libc::SYS_dup2 | libc::SYS_dup3 => Call::Dup2 { from: fd, to: b as i32 },
         libc::SYS_read => Call::Read { fd, buffer: Buffer::Flat(b, c), offset: None },
         libc::SYS_pread64 => Call::Read { fd, buffer: Buffer::Flat(b, c), offset: Some(d as i64) },
@@ -363,6 +382,7 @@ pub(crate) fn decode(regs: &Registers) -> Option<Call> {
         libc::SYS_timerfd_gettime => Call::Timer(TimerCall::GetFd { fd, at: b }),
         libc::SYS_inotify_add_watch => Call::Notify { at: At::cwd(b), mask: c as u32 },
         libc::SYS_fanotify_init => Call::Uncontrolled("is told of what others do by fanotify"),
+        libc::SYS_io_uring_setup => Call::Uncontrolled("uses io_uring"),
         libc::SYS_open_by_handle_at => Call::Uncontrolled("opens files by handle"),
         _ => return None,
     })
