@@ -290,15 +290,70 @@ fn hostile_evidence_does_no_harm() {
         std::os::unix::fs::symlink("/", case.path("copies/root")).unwrap();
         nix::unistd::mkfifo(&case.path("copies/queue-20260131T120008Z.json"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     }
-    for args in ["", "-v", "--format json", "-o out.toml"] {
-        let (code, out, err) = case.run(&format!("copies --current queue.json {args}"));
+    for args in ["", "-v", "--format json", "-o out.toml", "--html page.html"] {
+        let (code, mut out, err) = case.run(&format!("copies --current queue.json {args}"));
         assert!([0, 1, 3].contains(&code), "{code} {err}");
+        if args.starts_with("--html") {
+            out = fs::read_to_string(case.path("page.html")).unwrap();
+            // No script at all, and what looks like one is text.
+            assert!(!out.contains("<script") && out.contains("default-src 'none'"), "{out}");
+        }
         assert!(!out.contains('\u{1b}') && !out.contains('\u{202e}') && !out.contains("passwd"), "{out}");
         assert!(!out.lines().any(|l| l.trim_start().starts_with("::")), "{out}");
     }
     if let Ok(text) = fs::read_to_string(case.path("out.toml")) {
         noclobber::scenario::parse(&text, Path::new("out.toml")).unwrap();
     }
+}
+
+/// The page: the same findings, and lanes.
+#[test]
+fn the_page_shows_findings_and_lanes() {
+    let case = the_incident(true);
+    let (code, out, err) = case.run("copies --current queue.json --html page.html --format json");
+    assert_eq!((code, out.lines().count(), err.as_str()), (1, 1, ""), "{out}");
+    let page = fs::read_to_string(case.path("page.html")).unwrap();
+    for part in [
+        "<span class=\"badge bad\">certain</span>",
+        "<h3>t2 is lost</h3>",
+        "bytes 22..53 of queue-20260131T120003Z.json",
+        "<code>{&quot;id&quot;:&quot;t2&quot;",
+        "<h3>t1 was taken more than once</h3>",
+        "<h3>2 writes from version 17</h3>",
+        "<th>time</th><th>somebody</th>",
+        "<tr class=\"pivot\">",
+        "overwrites t2",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    // Masked evidence stays masked, and a page that cannot be written is a mistake.
+    let (_, _, _) = case.run("copies --current queue.json --mask --html masked.html");
+    let masked = fs::read_to_string(case.path("masked.html")).unwrap();
+    assert!(!masked.contains("ann") && !masked.contains("t2 is lost") && masked.contains("is lost"), "{masked}");
+    assert_eq!(case.run("copies --current queue.json --html no/such/folder.html").0, 2);
+}
+
+/// Texts and plain settings are evidence too.
+#[test]
+fn lines_and_settings() {
+    let case = Case::new();
+    // Without the line that says what a write was made from, what vanished may have been taken out.
+    for (i, text) in ["one\ntwo\n", "one\ntwo\nthree\n", "one\ntwo\nfour\n"].iter().enumerate() {
+        case.write(&format!("copies/todo-2026013112000{i}.bak"), text);
+    }
+    let (code, report) = case.json("copies --copies after");
+    assert_eq!((code, ids(&report["lost"])), (3, vec![("three", "possible")]), "{report}");
+    assert!(report["stated"].to_string().contains("the lines of a text"), "{report}");
+    let case = Case::new();
+    for (i, text) in [r#"{"n":1}"#, r#"{"n":2,"a":"x"}"#, r#"{"n":2,"b":"y"}"#].iter().enumerate() {
+        case.write(&format!("copies/conf-2026013112000{i}.json"), text);
+    }
+    let (code, report) = case.json("copies --copies after");
+    assert_eq!((code, ids(&report["lost"])), (3, vec![("a", "possible")]), "{report}");
+    // Half a JSON document is no text.
+    let case = Case::new();
+    case.write("copies/q-20260131120000.json", "{\"tasks\":[\n{\"id\":1},\n");
+    assert_eq!(case.run("copies").0, 2);
 }
 
 #[test]
@@ -329,7 +384,7 @@ fn mistakes_are_explained() {
 
 /// Runs the scenario that an incident was written to, and gives what it loses and duplicates.
 #[cfg(target_os = "linux")]
-fn run_scenario(case: &Case) -> (i32, Vec<String>, Vec<String>) {
+fn run_scenario(case: &Case) -> (i32, Vec<String>, Vec<String>, String) {
     let out = Command::new(env!("CARGO_BIN_EXE_noclobber"))
         .args(["run", "out.toml", "--format", "json"])
         .current_dir(case.dir.path())
@@ -342,7 +397,8 @@ fn run_scenario(case: &Case) -> (i32, Vec<String>, Vec<String>) {
         let ids = report["anomalies"][0][key].as_array().unwrap_or_else(|| panic!("{report}"));
         ids.iter().map(|id| id.as_str().unwrap().to_owned()).collect()
     };
-    (out.status.code().unwrap(), list("lost"), list("duplicated"))
+    let hash = report["trace_hash"].as_str().expect("a hash").to_owned();
+    (out.status.code().unwrap(), list("lost"), list("duplicated"), hash)
 }
 
 #[cfg(target_os = "linux")]
@@ -352,8 +408,14 @@ fn the_scenario_loses_and_duplicates_the_same() {
         let case = the_incident(versions);
         let (_, report) = case.json("copies --current queue.json -o out.toml");
         assert_eq!(report["scenario"], "out.toml", "{report}");
+        // The same trace each time: as often as one likes.
+        let mut hashes = std::collections::BTreeSet::new();
         for _ in 0..3 {
-            assert_eq!(run_scenario(&case), (0, vec!["t2".to_owned()], vec!["t1".to_owned()]), "versions: {versions}");
+            let (code, lost, duplicated, hash) = run_scenario(&case);
+            let expected = (0, vec!["t2".to_owned()], vec!["t1".to_owned()]);
+            assert_eq!((code, lost, duplicated), expected, "versions: {versions}");
+            hashes.insert(hash);
         }
+        assert_eq!(hashes.len(), 1, "{hashes:?}");
     }
 }

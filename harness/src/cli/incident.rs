@@ -8,7 +8,7 @@ use super::{CopiesArg, ExitCode, Format, IncidentArgs, Output, wants_colour};
 use crate::{
     evidence::incident::{CopiesMade, Request, investigate, scenario},
     publish::publish,
-    report::{incident_json, incident_text},
+    report::{incident_html, incident_json, incident_text},
     scenario::printable,
 };
 
@@ -57,6 +57,15 @@ pub fn perform_incident(args: &IncidentArgs, output: &Output) -> anyhow::Result<
         }
     }
     let incident = &found.incident;
+    if let Some(path) = &output.html
+        && let Err(e) = publish(path, incident_html(incident).as_bytes())
+    {
+        eprintln!("noclobber: `{}` cannot be written: {e}", printable(&path.to_string_lossy()));
+        return Ok(ExitCode::Usage);
+    }
+    if output.junit.is_some() || output.github {
+        eprintln!("noclobber: note: incident writes neither --junit nor --github: use --format json or --html");
+    }
     let mut out = std::io::stdout();
     match output.format {
         Format::Json => incident_json(incident, &mut out).context("writing the report")?,

@@ -175,7 +175,7 @@ impl Page<'_> {
 
     /// The lanes: time runs down, a column per process as long as they fit.
     fn timeline(&self, lines: &mut Vec<String>) {
-        let rows = self.rows();
+        let rows = rows(self.incident, self.all);
         let moments = &self.incident.timeline;
         if rows.is_empty() {
             return;
@@ -217,40 +217,6 @@ impl Page<'_> {
         }
     }
 
-    /// Which moments are shown: those that findings name, their neighbours, and gaps.
-    fn rows(&self) -> Vec<Option<usize>> {
-        let moments = &self.incident.timeline;
-        if self.all || moments.len() <= SHOWN {
-            return (0..moments.len()).map(Some).collect();
-        }
-        let mut names: BTreeSet<&str> = BTreeSet::new();
-        for lost in self.incident.lost.iter().take(SHOWN) {
-            names.extend([&lost.last_seen, &lost.gone_in, &lost.stale_base].into_iter().flatten().map(String::as_str));
-        }
-        for duplicated in self.incident.duplicated.iter().take(SHOWN) {
-            names.extend(duplicated.deliveries.iter().filter_map(|d| d.seen_in.as_deref()));
-        }
-        let asked =
-            |m: &Moment| m.kind == MomentKind::Execution || m.snapshot.as_deref().is_some_and(|s| names.contains(s));
-        let mut rows = Vec::new();
-        let mut next = 0;
-        for i in (0..moments.len()).filter(|&i| asked(&moments[i])).take(2 * SHOWN) {
-            for shown in i.saturating_sub(1)..=(i + 1).min(moments.len() - 1) {
-                if shown >= next {
-                    if shown > next {
-                        rows.push(None);
-                    }
-                    rows.push(Some(shown));
-                    next = shown + 1;
-                }
-            }
-        }
-        if next > 0 && next < moments.len() {
-            rows.push(None);
-        }
-        rows
-    }
-
     fn sum(&self) -> String {
         let incident = self.incident;
         let copies = count(incident.copies as u64, "copy").replace("copys", "copies");
@@ -274,15 +240,49 @@ impl Page<'_> {
     }
 }
 
+/// Which moments are shown: those that findings name, their neighbours, and gaps.
+pub(super) fn rows(incident: &Incident, all: bool) -> Vec<Option<usize>> {
+    let moments = &incident.timeline;
+    if all || moments.len() <= SHOWN {
+        return (0..moments.len()).map(Some).collect();
+    }
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for lost in incident.lost.iter().take(SHOWN) {
+        names.extend([&lost.last_seen, &lost.gone_in, &lost.stale_base].into_iter().flatten().map(String::as_str));
+    }
+    for duplicated in incident.duplicated.iter().take(SHOWN) {
+        names.extend(duplicated.deliveries.iter().filter_map(|d| d.seen_in.as_deref()));
+    }
+    let asked =
+        |m: &Moment| m.kind == MomentKind::Execution || m.snapshot.as_deref().is_some_and(|s| names.contains(s));
+    let mut rows = Vec::new();
+    let mut next = 0;
+    for i in (0..moments.len()).filter(|&i| asked(&moments[i])).take(2 * SHOWN) {
+        for shown in i.saturating_sub(1)..=(i + 1).min(moments.len() - 1) {
+            if shown >= next {
+                if shown > next {
+                    rows.push(None);
+                }
+                rows.push(Some(shown));
+                next = shown + 1;
+            }
+        }
+    }
+    if next > 0 && next < moments.len() {
+        rows.push(None);
+    }
+    rows
+}
+
 /// The time of day; the date stands in the copies' names.
-fn time(moment: &Moment) -> String {
+pub(super) fn time(moment: &Moment) -> String {
     let at = moment.at.as_deref().unwrap_or("");
     let clock = at.split_once('T').map_or(at, |(_, clock)| clock);
     clock.trim_end_matches('Z').chars().take(12).collect()
 }
 
 /// A moment in a few short lines.
-fn cell(moment: &Moment) -> Vec<String> {
+pub(super) fn cell(moment: &Moment) -> Vec<String> {
     let mut lines = Vec::new();
     let name = moment.snapshot.as_deref().unwrap_or("");
     let version = moment.version.map(|v| format!("version {v}")).unwrap_or_default();

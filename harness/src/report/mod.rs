@@ -27,7 +27,7 @@ mod verdict;
 
 pub use advice::{advice, page_of};
 pub use github::Github;
-pub use html::Html;
+pub use html::{Html, incident_html};
 pub use human::{Detail, Human, HumanOptions, render};
 pub use incident::{incident_json, incident_text};
 pub use inspection::{fault_line, inspection_end, inspection_json};

@@ -36,10 +36,7 @@ pub fn recording_text(recording: &Recording) -> String {
     }
     if !recording.running.is_empty() {
         let pids: Vec<String> = recording.running.iter().map(u32::to_string).collect();
-        text += &format!(
-            "note: still running, and recorded until they end: process {}\n",
-            pids.join(", ")
-        );
+        text += &format!("note: still running, and recorded until they end: process {}\n", pids.join(", "));
     }
     text
 }

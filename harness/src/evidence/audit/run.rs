@@ -128,7 +128,7 @@ impl Reading {
                 return self.malformed(format!("{}{torn}", why.reason), why.pid, inspection, found);
             }
         };
-        inspection.recovered += u64::from(line.op == "recovered");
+        inspection.recovered += u64::from(line.op == "recovered" && !line.recorded());
         if !self.judges.contains_key(&*line.file) {
             if self.judges.len() == MAX_QUEUES {
                 self.too_many = true;

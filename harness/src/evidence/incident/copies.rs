@@ -98,7 +98,9 @@ pub(super) fn find(dir: &Path, current: Option<&Path>, zone: &TimeZone) -> Resul
         groups.entry(family(&name)).or_default().push(path);
     }
     // Beside recorded copies lies nothing else.
-    let wanted = current.filter(|_| found.recorded.is_none()).map(|path| family(&path.file_name().unwrap_or_default().to_string_lossy()));
+    let wanted = current
+        .filter(|_| found.recorded.is_none())
+        .map(|path| family(&path.file_name().unwrap_or_default().to_string_lossy()));
     let chosen = choose(groups, wanted.as_deref(), &mut found.warnings);
     for path in chosen {
         found.copies.push(copy(dir, &path, zone)?);
@@ -131,8 +133,7 @@ fn recording(dir: &Path) -> Result<(PathBuf, Option<Recorded>), EvidenceError> {
     }
     let entries = std::fs::read_dir(dir).map_err(|e| EvidenceError::unreadable(dir, e))?;
     let folders = entries.filter_map(Result::ok).filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).take(MAX_FILES);
-    let mut inside: Vec<(PathBuf, Recorded)> =
-        folders.filter_map(|e| Some((e.path(), of(&e.path())?))).collect();
+    let mut inside: Vec<(PathBuf, Recorded)> = folders.filter_map(|e| Some((e.path(), of(&e.path())?))).collect();
     inside.sort_by(|a, b| a.0.cmp(&b.0));
     match inside.len() {
         0 => Ok((dir.to_owned(), None)),

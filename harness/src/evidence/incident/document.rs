@@ -1,6 +1,6 @@
 //! A copy's text: its version, and the items of its list with the place of each.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use serde::{
     Deserialize,
@@ -117,7 +117,22 @@ pub(super) fn read<'a>(bytes: &'a [u8], shape: &Shape) -> Result<Document<'a>, T
         }
     };
     let trimmed = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if shape.id == IdKind::Line {
+        return Ok(lines(trimmed));
+    }
     whole(trimmed, shape).map_err(|reason| salvage(trimmed, shape, reason))
+}
+
+/// Lines as items. One that stands there more than once is as many items.
+fn lines(text: &str) -> Document<'_> {
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    let item = |line| {
+        let n = times.entry(line).or_default();
+        *n += 1;
+        let id = if *n == 1 { Cow::Borrowed(line) } else { Cow::Owned(format!("{line} ({n})")) };
+        Item { id, text: line, taken: false }
+    };
+    Document { version: None, items: text.lines().filter(|line| !line.is_empty()).map(item).collect(), without_id: 0 }
 }
 
 fn whole<'a>(text: &'a str, shape: &Shape) -> Result<Document<'a>, String> {
@@ -167,7 +182,7 @@ fn item<'a>(text: &'a str, kind: &IdKind) -> Option<(Cow<'a, str>, bool)> {
             let id = fields.iter().rev().find(|(key, _)| key == field).and_then(|(_, value)| scalar(value.get()))?;
             Some((id, taken_fields(&fields)))
         }
-        IdKind::Key => None,
+        IdKind::Key | IdKind::Line => None,
     }
 }
 
@@ -223,7 +238,7 @@ fn salvage(text: &str, shape: &Shape, reason: String) -> Torn {
             None => return torn,
         }
     }
-    if shape.id == IdKind::Key {
+    if matches!(shape.id, IdKind::Key | IdKind::Line) {
         return torn;
     }
     let Some(open) = text[from..].find('[') else { return torn };

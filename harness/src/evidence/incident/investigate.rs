@@ -220,11 +220,18 @@ fn shape(request: &Request, copies: &[Copy], reader: &mut Reader) -> Result<Shap
     if let Some(pointer) = &request.pointer {
         Shape::new(pointer, None, None).map_err(EvidenceError::Mistake)?;
     }
+    let said_nothing = request.pointer.is_none() && request.id.is_none();
     let step = copies.len().div_ceil(SAMPLE).max(1);
     let mut best: Option<(u64, Shape)> = None;
+    let (mut lines, mut other) = (0, 0);
     for copy in copies.iter().step_by(step).chain(copies.last()) {
         let read = reader.read(copy);
-        let Ok(value) = serde_json::from_slice::<Value>(&read.bytes) else { continue };
+        let Ok(value) = serde_json::from_slice::<Value>(&read.bytes) else {
+            let empty = read.bytes.trim_ascii().is_empty();
+            lines += usize::from(Shape::is_lines(&read.bytes));
+            other += usize::from(!empty && !Shape::is_lines(&read.bytes));
+            continue;
+        };
         let next = Shape::infer(&value, request.pointer.as_deref(), request.id.as_deref());
         best = match (best, next) {
             (Some(best), Some(next)) if next.0 > best.0 => Some(next),
@@ -233,6 +240,10 @@ fn shape(request: &Request, copies: &[Copy], reader: &mut Reader) -> Result<Shap
         };
     }
     match best {
+        // One line of JSON is a document and a line.
+        best if lines > 0 && other == 0 && best.as_ref().is_none_or(|(score, _)| *score == 0) && said_nothing => {
+            Ok(Shape::lines())
+        }
         Some((_, shape)) => Ok(shape),
         None => Err(EvidenceError::Mistake(
             "no copy holds a list of items that an id tells apart\n  say where it is with --pointer, and what tells \

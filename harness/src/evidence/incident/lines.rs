@@ -162,12 +162,13 @@ pub(super) fn join(
         return Ok(Audit::default());
     }
     stated.push(format!(
-        "{} audit lines about `{file}`{}, joined by version and hash",
+        "{} audit lines about `{file}`{}, joined by {}",
         lines.len(),
         match files {
             1 => String::new(),
             n => format!(" (of {n} files in them)"),
-        }
+        },
+        if lines.iter().all(|line| line.recorded.is_some()) { "the names of the copies" } else { "version and hash" },
     ));
     let mut audit = Audit { lines, writers: HashMap::new(), numbers };
     for (i, line) in audit.lines.iter().enumerate() {
@@ -239,11 +240,11 @@ impl Audit {
                 None if line.op == "remove" => {
                     doubts.push(format!("process {} removed the file", line.pid));
                 }
-                None => doubts.push(format!("the copy of the {} version is not there or cannot be read", nth(recorded.wrote))),
-                Some(node) if line.op == "recovered" => doubts.push(format!(
-                    "{} was written by somebody who was not watched",
-                    history.info(node).name
-                )),
+                None => doubts
+                    .push(format!("the copy of the {} version is not there or cannot be read", nth(recorded.wrote))),
+                Some(node) if line.op == "recovered" => {
+                    doubts.push(format!("{} was written by somebody who was not watched", history.info(node).name))
+                }
                 Some(node) if bases.from_torn[node] || bases.of[node].len() > 1 => doubts.push(format!(
                     "what {} was made from is not sure: its writer read while somebody else wrote, or never",
                     history.info(node).name
@@ -252,7 +253,8 @@ impl Audit {
             }
         }
         let written: usize = history.nodes.len() - usize::from(self.numbers.contains_key(&first));
-        let lines = self.lines.iter().filter(|l| l.node.is_some() && l.recorded.is_some_and(|r| r.wrote > first)).count();
+        let lines =
+            self.lines.iter().filter(|l| l.node.is_some() && l.recorded.is_some_and(|r| r.wrote > first)).count();
         if lines < written {
             doubts.push(format!("{} copies have no audit line", written - lines));
         }

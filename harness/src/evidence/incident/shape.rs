@@ -1,6 +1,6 @@
 //! Where in a document the list is, and what tells its items apart.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 
 /// What is an item's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub(super) enum IdKind {
     Itself,
     /// Items are the values of an object, ids its keys.
     Key,
+    /// The document is text: its lines are the items, and their own ids.
+    Line,
 }
 
 /// Where things are in a document.
@@ -56,12 +58,27 @@ impl Shape {
             IdKind::Field(field) => format!("by `{field}`"),
             IdKind::Itself => "by their values".to_owned(),
             IdKind::Key => "by their keys".to_owned(),
+            IdKind::Line => return "the lines of a text; no versions".to_owned(),
         };
         let version = match &self.version {
             Some(key) => format!("versions in `{key}`"),
             None => "no versions".to_owned(),
         };
         format!("items in {list}, told apart {id}; {version}")
+    }
+
+    /// A text whose lines are the items.
+    pub(super) fn lines() -> Shape {
+        Shape { pointer: Vec::new(), id: IdKind::Line, version: None }
+    }
+
+    /// Whether this is a text of lines, and no JSON document, whole or half.
+    pub(super) fn is_lines(bytes: &[u8]) -> bool {
+        let Ok(text) = std::str::from_utf8(bytes) else { return false };
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty()).peekable();
+        let plain = !text.contains('\0') && !text.trim_start().starts_with(['{', '[']);
+        // JSON lines begin as JSON does, but each of them is whole.
+        lines.peek().is_some() && (plain || lines.all(|line| serde_json::from_str::<&RawValue>(line).is_ok()))
     }
 
     /// Finds the list in a document: of objects with ids that differ, best under a usual name, best the longest.
@@ -74,7 +91,12 @@ impl Shape {
             if said.as_ref().is_some_and(|said| said[..] != *path) {
                 return;
             }
-            let Some((score, kind)) = list(value, id, said.is_some()) else { return };
+            let whole = || {
+                // Settings, counters: better than nothing.
+                let plain = path.is_empty() && id.is_none() && value.as_object().is_some_and(|o| !o.is_empty());
+                plain.then_some((0, IdKind::Key))
+            };
+            let Some((score, kind)) = list(value, id, said.is_some()).or_else(whole) else { return };
             let named = path.last().is_some_and(|name| LISTS.contains(&&*name.to_lowercase()));
             let score = score + if named { 1 << 40 } else { 0 };
             found.push((score, Shape { pointer: path.to_vec(), id: kind, version: None }));
@@ -163,6 +185,7 @@ mod tests {
                 r#"{"rev":1,"workers":[{"id":1},{"id":2}],"jobs":[{"jobid":3}]}"#,
                 "items in /jobs, told apart by `jobid`; versions in `rev`",
             ),
+            (r#"{"n":1,"a":"x"}"#, "items in the whole document, told apart by their keys; no versions"),
             (r#"{"queue":["a","b"]}"#, "items in /queue, told apart by their values; no versions"),
             (r#"{"tasks":{"t1":{"to":"x"},"t2":{}}}"#, "items in /tasks, told apart by their keys; no versions"),
             (
@@ -180,5 +203,15 @@ mod tests {
             "items in /a, told apart by `x`; no versions"
         );
         assert_eq!(Shape::infer(&Value::Null, None, None), None);
+        for (text, lines) in [
+            ("one\ntwo\n", true),
+            ("A=1\n", true),
+            ("{\"id\":1}\n{\"id\":2}\n", true),
+            ("{\"tasks\":[\n", false),
+            ("\n", false),
+            ("a\0b", false),
+        ] {
+            assert_eq!(Shape::is_lines(text.as_bytes()), lines, "{text}");
+        }
     }
 }

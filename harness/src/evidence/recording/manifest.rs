@@ -52,7 +52,9 @@ mod tests {
         let manifest = Manifest::of("da\"ta/\n[x]\u{1b}.json");
         std::fs::write(dir.path().join(MANIFEST), toml::to_string(&manifest).unwrap()).unwrap();
         assert_eq!(Manifest::read(dir.path()), Some(manifest));
-        for other in ["", "schema = 2\nfile = \"x\"\ncopies = \"after\"\n", "schema = 1\nfile = \"x\"\ncopies = \"no\"\n"] {
+        for other in
+            ["", "schema = 2\nfile = \"x\"\ncopies = \"after\"\n", "schema = 1\nfile = \"x\"\ncopies = \"no\"\n"]
+        {
             std::fs::write(dir.path().join(MANIFEST), other).unwrap();
             assert_eq!(Manifest::read(dir.path()), None, "{other}");
         }

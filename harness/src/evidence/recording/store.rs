@@ -347,9 +347,14 @@ mod tests {
 
     #[test]
     fn any_path_is_one_folder() {
-        for (file, name) in
-            [("q.json", "q.json"), ("a/b.json", "a_b.json"), ("../../x", "_.._x"), ("", "file"), (".env", "env"), ("..", "file")]
-        {
+        for (file, name) in [
+            ("q.json", "q.json"),
+            ("a/b.json", "a_b.json"),
+            ("../../x", "_.._x"),
+            ("", "file"),
+            (".env", "env"),
+            ("..", "file"),
+        ] {
             assert_eq!(folder_name(file), name);
         }
         assert!(folder_name(&"ä/\u{1b}".repeat(500)).len() <= MAX_NAME);

@@ -5,9 +5,12 @@
 //! every other. What comes from the programs under test is data in a JSON block, and is shown as text only.
 
 mod content;
+mod incident;
 mod page;
 
 use std::{io, path::PathBuf};
+
+pub use incident::incident_html;
 
 use self::{content::Budget, page::Scene};
 use super::{HumanOptions, Report, Reporter, human};

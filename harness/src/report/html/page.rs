@@ -23,7 +23,7 @@ use crate::{
     world::WarningKind,
 };
 
-const STYLE: &str = include_str!("page.css");
+pub(super) const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// One scenario on the page.
@@ -258,6 +258,6 @@ pub(super) fn render(scenes: &[Scene], texts: &[String]) -> io::Result<String> {
     ))
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -72,7 +72,8 @@ impl Watcher {
                 let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE && protection & libc::PROT_WRITE != 0;
                 if let Some(opened) = self.at(process, fd).filter(|o| o.writes && shared) {
                     let shown = self.documents.watched.shown(&self.documents.all[opened.document].path);
-                    let text = format!("process {process} maps {shown}: what it changes in memory is seen when it closes it");
+                    let text =
+                        format!("process {process} maps {shown}: what it changes in memory is seen when it closes it");
                     self.documents.warn(text);
                     self.dirty(process, fd);
                 }
@@ -96,7 +97,9 @@ impl Watcher {
             Call::Fcntl { fd, cmd: libc::F_DUPFD | libc::F_DUPFD_CLOEXEC, .. } => {
                 return Ok(Some(Begun::Duplicate { fd, to: None }));
             }
-            Call::Fcntl { cmd: libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW, arg, .. } => {
+            Call::Fcntl {
+                cmd: libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW, arg, ..
+            } => {
                 let mut kind = [0; 2];
                 // `struct flock` begins with the kind of lock.
                 let read = memory::read(Pid::from_raw(process.as_raw()), arg, &mut kind);
@@ -187,11 +190,11 @@ impl Watcher {
     fn seen(&self, process: Pid, opened: &Opened) -> Seen {
         let mut others = self.opened.values().filter(|o| o.inode == opened.inode && o.by != process);
         let mut truncating = self.tasks.values().filter(|task| task.process != process);
-        let truncates = |begun: &Begun| matches!(begun, Begun::Open { truncates, .. } if *truncates == Some(opened.inode));
+        let truncates =
+            |begun: &Begun| matches!(begun, Begun::Open { truncates, .. } if *truncates == Some(opened.inode));
         Seen {
-            version: self.documents.all[opened.document].version_of(opened.inode),
-            torn: others.any(|other| other.dirty)
-                || truncating.any(|task| task.begun.as_ref().is_some_and(truncates)),
+            version: self.version_of(opened.document, opened.inode),
+            torn: others.any(|other| other.dirty) || truncating.any(|task| task.begun.as_ref().is_some_and(truncates)),
         }
     }
 
@@ -219,12 +222,12 @@ impl Watcher {
             None => position(process, fd) == Some(count as u64),
         };
         let base = match description.read {
-            Some(old) if (old.read, old.read_to) == (new.read, new.read_to) => Base { unsure: old.unsure || new.unsure, ..new },
-            Some(old) if !begins() => Base {
-                read: old.read.min(new.read),
-                read_to: old.read_to.max(new.read_to),
-                unsure: true,
-            },
+            Some(old) if (old.read, old.read_to) == (new.read, new.read_to) => {
+                Base { unsure: old.unsure || new.unsure, ..new }
+            }
+            Some(old) if !begins() => {
+                Base { read: old.read.min(new.read), read_to: old.read_to.max(new.read_to), unsure: true }
+            }
             _ => new,
         };
         if let Some(description) = self.opened.get_mut(&opened) {
@@ -279,7 +282,8 @@ impl Watcher {
             if !document.warned {
                 document.warned = true;
                 let shown = self.documents.watched.shown(&self.documents.all[id].path);
-                let text = format!("process {process} wrote to {shown} after it had been replaced: that is in no version");
+                let text =
+                    format!("process {process} wrote to {shown} after it had been replaced: that is in no version");
                 self.documents.warn(text);
             }
             return Ok(());

@@ -177,7 +177,14 @@ impl Documents {
     }
 
     /// A new version is there: what `file` holds now.
-    pub(super) fn publish(&mut self, id: DocumentId, by: Writer, op: &str, base: Option<Base>, file: &File) -> Result<(), StoreError> {
+    pub(super) fn publish(
+        &mut self,
+        id: DocumentId,
+        by: Writer,
+        op: &str,
+        base: Option<Base>,
+        file: &File,
+    ) -> Result<(), StoreError> {
         let named = self.watched.is_named();
         let document = &mut self.all[id];
         if document.private && !named {
@@ -221,14 +228,23 @@ impl Documents {
         self.store.version(id, (by.pid.as_raw() as u64, by.start), "remove", base, wrote, Source::Removed)
     }
 
-    fn keep(&mut self, id: DocumentId, by: Option<Writer>, op: &str, base: Base, content: Option<&[u8]>) -> Result<(), StoreError> {
+    fn keep(
+        &mut self,
+        id: DocumentId,
+        by: Option<Writer>,
+        op: &str,
+        base: Base,
+        content: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
         let by = by.map_or((0, 0), |by| (by.pid.as_raw() as u64, by.start));
         let wrote = self.all[id].current;
         let source = match content {
             Some(bytes) => Source::Bytes(bytes),
             None => {
                 let shown = self.watched.shown(&self.all[id].path);
-                self.warn(format!("{shown}: a version of more than {MAX_COPY} bytes, or one that cannot be read, was not copied"));
+                self.warn(format!(
+                    "{shown}: a version of more than {MAX_COPY} bytes, or one that cannot be read, was not copied"
+                ));
                 Source::TooLarge
             }
         };
@@ -238,10 +254,10 @@ impl Documents {
 
 impl Document {
     /// The version that an inode of this file is, or was last.
-    pub(super) fn version_of(&self, inode: (u64, u64)) -> u64 {
+    pub(super) fn version_of(&self, inode: (u64, u64)) -> Option<u64> {
         match self.inode == Some(inode) {
-            true => self.current,
-            false => self.versions.get(&inode).copied().unwrap_or(self.current),
+            true => Some(self.current),
+            false => self.versions.get(&inode).copied(),
         }
     }
 

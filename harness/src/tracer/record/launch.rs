@@ -325,7 +325,10 @@ impl Program {
             false => std::env::split_paths(&search).map(|dir| dir.join(name)).filter(|path| path.is_file()).collect(),
         };
         if candidates.is_empty() || !candidates.iter().any(|path| path.exists()) {
-            return Err((format!("no program `{name}`\n  it is in no folder of PATH; a shell command goes into quotes"), 127));
+            return Err((
+                format!("no program `{name}`\n  it is in no folder of PATH; a shell command goes into quotes"),
+                127,
+            ));
         }
         let env = std::env::vars_os().map(|(mut key, value)| {
             key.push("=");

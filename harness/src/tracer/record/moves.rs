@@ -57,8 +57,7 @@ impl Watcher {
         if self.processes.get(&process).is_some_and(|p| p.let_go) {
             self.refresh(process)?;
         }
-        let writing = self.opened.values().any(|o| o.document == id && o.dirty);
-        if !writing {
+        if !self.is_changing(id) {
             self.documents.look(id)?;
         }
         if flags & libc::O_ACCMODE != libc::O_RDONLY {
@@ -69,6 +68,36 @@ impl Watcher {
             task.begun = Some(Begun::Open { path, flags, truncates });
         }
         Ok(())
+    }
+
+    /// Whether somebody who is watched is writing a file, or about to put another in its place.
+    fn is_changing(&self, id: DocumentId) -> bool {
+        let inode = self.documents.all[id].inode;
+        let begun = |begun: &Begun| match begun {
+            Begun::Open { truncates, .. } => truncates.is_some() && *truncates == inode,
+            Begun::Move(_) => true,
+            _ => false,
+        };
+        self.opened.values().any(|o| o.document == id && o.dirty)
+            || self.tasks.values().filter_map(|task| task.begun.as_ref()).any(begun)
+    }
+
+    /// The version that an inode of a file is: the next one if it is just being put there.
+    pub(super) fn version_of(&self, id: DocumentId, wanted: (u64, u64)) -> u64 {
+        let document = &self.documents.all[id];
+        let is = |file: &File| file.metadata().is_ok_and(|meta| inode(&meta) == wanted);
+        let comes = |begun: &Begun| match begun {
+            Begun::Move(Moved::Named { file, to, .. }) => *to == Some(id) && is(file),
+            Begun::Move(Moved::Exchanged { first, second }) => {
+                first.0 == Some(id) && is(&second.1) || second.0 == Some(id) && is(&first.1)
+            }
+            _ => false,
+        };
+        // First: the number of an inode that is gone may be used again.
+        if self.tasks.values().filter_map(|task| task.begun.as_ref()).any(comes) {
+            return document.current + 1;
+        }
+        document.version_of(wanted).unwrap_or(document.current)
     }
 
     /// A task is about to change what names lead to, if it is its turn.
@@ -99,9 +128,9 @@ impl Watcher {
         }
         let open = |path: &Option<std::path::PathBuf>| path.as_deref().and_then(document::open);
         let moved = match call {
-            Call::Rename { flags, .. } if flags & EXCHANGE != 0 => open(&from).zip(open(&to)).map(|(a, b)| {
-                Moved::Exchanged { first: (from_id, a), second: (to_id, b) }
-            }),
+            Call::Rename { flags, .. } if flags & EXCHANGE != 0 => {
+                open(&from).zip(open(&to)).map(|(a, b)| Moved::Exchanged { first: (from_id, a), second: (to_id, b) })
+            }
             Call::Rename { .. } => open(&from).map(|file| Moved::Named { file, from: from_id, to: to_id }),
             Call::Link { .. } => open(&from).map(|file| Moved::Named { file, from: None, to: to_id }),
             Call::Unlink { .. } => from_id.map(Moved::Removed),

@@ -112,7 +112,7 @@ impl Watcher {
 
     /// What is recorded so far.
     fn recording(&self) -> Recording {
-        let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
+        let path = |path: &std::path::Path| self.documents.watched.shown(path);
         let mut files = Vec::new();
         for (id, document) in self.documents.all.iter().enumerate().filter(|(id, _)| self.is_kept(*id)) {
             let Some(dir) = self.documents.store.dir_of(id) else { continue };
@@ -397,8 +397,13 @@ impl Watcher {
     /// A process has kept a file open for very long: it runs at full speed from here on.
     fn let_go(&mut self, process: Pid) {
         let Some(known) = self.processes.get(&process) else { return };
-        let written: HashSet<DocumentId> =
-            known.descriptors.values().filter_map(|d| self.opened.get(d)).filter(|o| o.writes).map(|o| o.document).collect();
+        let written: HashSet<DocumentId> = known
+            .descriptors
+            .values()
+            .filter_map(|d| self.opened.get(d))
+            .filter(|o| o.writes)
+            .map(|o| o.document)
+            .collect();
         for id in written {
             let shown = self.documents.watched.shown(&self.documents.all[id].path);
             self.documents.warn(format!(
