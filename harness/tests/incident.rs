@@ -134,6 +134,19 @@ fn without_versions_it_is_possible_and_the_execution_log_settles_it() {
     assert_eq!(code, 0);
 }
 
+/// Two copies of one moment, no live file: the item that one of them has may be waiting still, whatever a log says.
+#[test]
+fn what_may_still_wait_is_not_lost() {
+    let case = Case::new();
+    case.write("copies/q-20260131T120001Z.json", document(Some(2), &[T1, r#"{"id":"b"}"#]))
+        .write("copies/q-20260131T120002Z.json", document(Some(2), &[T1, r#"{"id":"c"}"#]))
+        .write("done.log", "{\"at\":\"2026-01-31T12:00:03Z\",\"id\":\"t1\",\"pid\":3}\n");
+    let (_, report) = case.json("copies --copies after --log done.log");
+    let lost = ids(&report["lost"]);
+    assert!(!lost.is_empty() && lost.iter().all(|(_, certainty)| *certainty == "possible"), "{report}");
+    assert!(!report["lost"].to_string().contains("the live file does not have it"), "{report}");
+}
+
 #[test]
 fn what_is_missing_is_named() {
     let case = the_incident(true);

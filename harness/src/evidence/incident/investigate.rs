@@ -371,14 +371,20 @@ fn judge_by_log(
     let raw = |shown: &str| history.ids.iter().position(|id| id == shown).map(|i| history.raw[i].clone());
     let count = |shown: &str| log.count(&raw(shown).unwrap_or_else(|| shown.to_owned()));
     incident.lost.retain(|lost| count(&lost.id) == 0);
+    let end = if history.live.is_some() { "the live file" } else { "the last copy" };
+    // An item that one of the states has which can be the last may simply be waiting.
+    let gone = |shown: &str| {
+        let id = raw(shown).and_then(|raw| history.id(&raw));
+        !last.is_empty() && id.is_none_or(|id| last.iter().all(|&node| !history.at(id, node).is_present()))
+    };
     for lost in incident.lost.iter_mut().filter(|lost| lost.certainty == Certainty::Possible && covers) {
-        if last.is_empty() {
-            lost.settled_by = "the live file (--current)".to_owned();
-        } else {
+        if gone(&lost.id) {
             lost.certainty = Certainty::Certain;
             let fact = lost.why.split("; but ").next().unwrap_or_default().to_owned();
-            lost.why = format!("{fact}; the execution log does not name it, and the live file does not have it");
+            lost.why = format!("{fact}; the execution log does not name it, and {end} does not have it");
             lost.settled_by = "the execution log".to_owned();
+        } else {
+            lost.settled_by = "the live file (--current)".to_owned();
         }
     }
     never_seen(generated.unwrap_or(&Log::default()), Some((log, covers)), history, last, show, incident);
