@@ -329,7 +329,7 @@ fn the_page_shows_findings_and_lanes() {
     for part in [
         "<span class=\"badge bad\">certain</span>",
         "<h3>t2 is lost</h3>",
-        "bytes 22..53 of queue-20260131T120003Z.json",
+        "bytes 23..56 of queue-20260131T120003Z.json",
         "<code>{&quot;id&quot;:&quot;t2&quot;",
         "<h3>t1 was taken more than once</h3>",
         "<h3>2 writes from version 17</h3>",
@@ -352,14 +352,14 @@ fn lines_and_settings() {
     let case = Case::new();
     // Without the line that says what a write was made from, what vanished may have been taken out.
     for (i, text) in ["one\ntwo\n", "one\ntwo\nthree\n", "one\ntwo\nfour\n"].iter().enumerate() {
-        case.write(&format!("copies/todo-2026013112000{i}.bak"), text);
+        case.write(&format!("copies/todo-202601311200{i}0.bak"), text);
     }
     let (code, report) = case.json("copies --copies after");
     assert_eq!((code, ids(&report["lost"])), (3, vec![("three", "possible")]), "{report}");
     assert!(report["stated"].to_string().contains("the lines of a text"), "{report}");
     let case = Case::new();
     for (i, text) in [r#"{"n":1}"#, r#"{"n":2,"a":"x"}"#, r#"{"n":2,"b":"y"}"#].iter().enumerate() {
-        case.write(&format!("copies/conf-2026013112000{i}.json"), text);
+        case.write(&format!("copies/conf-202601311200{i}0.json"), text);
     }
     let (code, report) = case.json("copies --copies after");
     assert_eq!((code, ids(&report["lost"])), (3, vec![("a", "possible")]), "{report}");

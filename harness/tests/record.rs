@@ -124,6 +124,13 @@ fn the_losses_that_happened_are_certain() {
         assert!(first["written_by"].as_u64() > Some(1) && first["overwritten_by"].as_u64() > Some(1), "{report}");
         let fork = &report["forks"][0];
         assert_eq!((&fork["certainty"], fork["writes"].as_array().unwrap().len()), (&json!("certain"), 3), "{report}");
+        // And the whole way round: a scenario of it loses the same, under control.
+        let (_, written) = case.json(&["incident", "evidence", "-o", "out.toml"]);
+        assert_eq!(written["scenario"], "out.toml", "{written}");
+        let (code, run) = case.json(&["run", "out.toml"]);
+        let again: BTreeSet<String> =
+            run["anomalies"][0]["lost"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+        assert_eq!((code, again), (0, expected.clone()), "{run}");
         // With the live file, and with the folder of the one file, the same.
         for args in
             [&["incident", "evidence/queue.json", "--current", "queue.json"][..], &["incident", "evidence/queue.json"]]
@@ -131,7 +138,8 @@ fn the_losses_that_happened_are_certain() {
             assert_eq!(lost(&case.json(args).1), expected, "{args:?}");
         }
         let (code, audit) = case.json(&["audit", "evidence/queue.json/audit.jsonl"]);
-        let kinds: Vec<&Value> = audit["faults"].as_array().unwrap().iter().map(|f| &f["kind"]).collect();
+        let kinds: Vec<&str> =
+            audit["faults"].as_array().unwrap().iter().map(|f| f["kind"].as_str().unwrap()).collect();
         assert_eq!((code, kinds), (1, vec!["fork", "fork"]), "{audit}");
     }
 }

@@ -6,8 +6,9 @@ use std::{path::Path, process::Command};
 
 use common::{clean, film, hostile, incident};
 use noclobber::{
+    evidence::incident::{Certainty, Incident, Lost, Moment, MomentKind},
     oracle::{Film, Frame, Reel},
-    report::{Html, Report, Reporter},
+    report::{Html, Report, Reporter, incident_html},
     scenario::Expect,
 };
 
@@ -267,4 +268,53 @@ fn hostile_contents_are_text() {
     assert_eq!((&found["images"], &found["scripts"]), (&0.into(), &3.into()));
     assert_eq!(found["large"], true);
     assert!(found["notes"].as_str().unwrap().contains("not all of it is UTF-8"), "{found}");
+}
+
+/// The page of an incident has no script; the browser shows what evidence holds as text and complains of nothing.
+#[test]
+fn an_incident_is_shown_as_text() {
+    let evil =
+        "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">\u{1b}[2J\u{202e}&amp;";
+    let moment = |pid: u64, stale: bool| Moment {
+        at: Some("2026-01-31T12:00:02Z".to_owned()),
+        kind: MomentKind::Copy,
+        snapshot: Some(evil.to_owned()),
+        version: Some(u64::MAX),
+        pid: Some(pid),
+        based_on: vec![evil.to_owned()],
+        added: vec![evil.to_owned()],
+        removed: Vec::new(),
+        changed: Vec::new(),
+        overwritten: vec![evil.to_owned()],
+        stale,
+        note: Some(evil.to_owned()),
+    };
+    let incident = Incident {
+        lost: vec![Lost {
+            id: evil.to_owned(),
+            certainty: Certainty::Certain,
+            why: evil.to_owned(),
+            settled_by: evil.to_owned(),
+            last_seen: Some(evil.to_owned()),
+            gone_in: None,
+            bytes: Some([1, 2]),
+            fragment: Some(evil.to_owned()),
+            written_by: Some(1),
+            overwritten_by: Some(2),
+            stale_base: None,
+            stale_version: None,
+        }],
+        timeline: vec![moment(1, false), moment(2, true)],
+        warnings: vec![evil.to_owned()],
+        copies: 2,
+        ..Incident::default()
+    };
+    let page = incident_html(&incident);
+    assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'));
+    let browsed = browse(&page, &[]);
+    assert_eq!(browsed.complaints, [""; 0]);
+    let document = browsed.document;
+    assert!(document.contains("<title>noclobber incident</title>"), "{document}");
+    assert!(!document.contains("<script") && !document.contains("<img"), "{document}");
+    assert!(document.contains("&lt;script&gt;") && document.contains("<th>process 2</th>"), "{document}");
 }

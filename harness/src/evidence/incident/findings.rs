@@ -103,7 +103,7 @@ impl<'a> Finder<'a> {
             (Some(next), _) => format!("{} has it and {} has not", name(seen), name(next)),
             (None, _) => format!("{} has it, and whether that is the last state is not sure", name(seen)),
         };
-        let mut settled_by = "the versions of the copies".to_owned();
+        let mut settled_by = self.proof().to_owned();
         if certain {
             why += "; no write was made by anybody who had seen it";
         } else {
@@ -210,7 +210,7 @@ impl<'a> Finder<'a> {
         let (why, settled_by) = if certain {
             (
                 format!("it was waiting in what each of these was made from, and is taken in each: {takers}"),
-                "the versions of the copies".to_owned(),
+                self.proof().to_owned(),
             )
         } else if returns && bounds.net.1 < 2 {
             (
@@ -236,6 +236,11 @@ impl<'a> Finder<'a> {
         };
         let certainty = if certain { Certainty::Certain } else { Certainty::Possible };
         Some(Duplicated { id: history.ids[id as usize].clone(), certainty, why, settled_by, deliveries })
+    }
+
+    /// What shows from which state each state was made, where that is certain.
+    fn proof(&self) -> &'static str {
+        if self.bases.versions { "the versions of the copies" } else { "the audit lines" }
     }
 
     /// States with one version that are not the same.

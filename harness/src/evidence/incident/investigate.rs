@@ -137,7 +137,7 @@ pub fn investigate(request: &Request) -> Result<Investigation, EvidenceError> {
             if offset.is_negative() { "behind" } else { "ahead of" }
         ));
     }
-    if bases.versions && !bases.complete {
+    if (bases.versions || recorded.is_some()) && !bases.complete {
         incident.warnings.extend(bases.doubts.iter().take(8).cloned());
     }
     let by_name = |node: usize| writer_by_name(&history, made, node);

@@ -78,7 +78,7 @@ pub enum LaunchError {
 #[derive(Debug, Serialize, Deserialize)]
 enum Told {
     Started(Vec<i32>),
-    Ended(Recording),
+    Ended(Box<Recording>),
     NoProgram(String, i32),
     Mistake(String),
     NotAllowed(String),
@@ -103,9 +103,14 @@ pub fn record(request: &RecordRequest) -> Result<Recording, LaunchError> {
             }
             kernel::exit_now(0);
         }
-        ForkResult::Parent { .. } => {
+        ForkResult::Parent { child } => {
             drop(tell);
-            front(&mut listen)
+            let told = front(&mut listen);
+            // One that goes on is nobody's any more; one that ends leaves nothing behind.
+            if told.as_ref().map_or(true, |recording| recording.running.is_empty()) {
+                let _ = nix::sys::wait::waitpid(child, None);
+            }
+            told
         }
     }
 }
@@ -150,7 +155,7 @@ fn front(listen: &mut std::io::PipeReader) -> Result<Recording, LaunchError> {
         loop {
             match hear(&mut lines)? {
                 Told::Started(pids) => started = pids,
-                Told::Ended(recording) => return Ok(recording),
+                Told::Ended(recording) => return Ok(*recording),
                 Told::NoProgram(why, code) => return Err(LaunchError::NoProgram { why, code }),
                 Told::Mistake(why) => return Err(LaunchError::Mistake(why)),
                 Told::NotAllowed(why) => return Err(LaunchError::NotAllowed(why)),
@@ -229,7 +234,7 @@ fn watch(request: &RecordRequest, filter: &BpfProgram, tell: &PipeWriter) -> Res
     let recording = watcher.run(|recording| {
         told = true;
         write_summary(&out, recording);
-        say(tell, &Told::Ended(recording.clone()));
+        say(tell, &Told::Ended(Box::new(recording.clone())));
         // Whoever reads what the commands print must not wait for us.
         let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
         for fd in 0..3 {
@@ -256,7 +261,7 @@ fn watch(request: &RecordRequest, filter: &BpfProgram, tell: &PipeWriter) -> Res
         return Err(Told::NoProgram(why.to_owned(), code.parse().unwrap_or(126)));
     }
     write_summary(&out, &recording);
-    say(tell, &Told::Ended(recording));
+    say(tell, &Told::Ended(Box::new(recording)));
     Ok(())
 }
 

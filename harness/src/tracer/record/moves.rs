@@ -72,9 +72,10 @@ impl Watcher {
 
     /// Whether somebody who is watched is writing a file, or about to put another in its place.
     fn is_changing(&self, id: DocumentId) -> bool {
-        let inode = self.documents.all[id].inode;
+        let document = &self.documents.all[id];
         let begun = |begun: &Begun| match begun {
-            Begun::Open { truncates, .. } => truncates.is_some() && *truncates == inode,
+            // It may be there, or empty, already.
+            Begun::Open { path, flags, .. } => *flags & (libc::O_CREAT | libc::O_TRUNC) != 0 && *path == document.path,
             Begun::Move(_) => true,
             _ => false,
         };
