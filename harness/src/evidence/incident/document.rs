@@ -139,29 +139,38 @@ fn whole<'a>(text: &'a str, shape: &Shape) -> Result<Document<'a>, String> {
     if text.trim_ascii().is_empty() {
         return Err("empty".to_owned());
     }
-    let mut here: &RawValue = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    // Each level is one pass over its text: the first one is over all of it.
+    let mut here = text;
     let mut version = None;
     for (depth, token) in shape.pointer.iter().enumerate() {
-        let RawObject(fields) = serde_json::from_str(here.get()).map_err(|_| format!("no object at /{token}"))?;
+        let RawObject(fields) =
+            serde_json::from_str(here).map_err(|_| match serde_json::from_str::<&RawValue>(here) {
+                Ok(_) => format!("no object at /{token}"),
+                Err(e) => e.to_string(),
+            })?;
         if depth == 0
             && let Some(key) = &shape.version
         {
             version = fields.iter().rev().find(|(k, _)| k == key).and_then(|(_, v)| v.get().parse().ok());
         }
         here = match fields.into_iter().rev().find(|(k, _)| k == token) {
-            Some((_, value)) => value,
+            Some((_, value)) => value.get(),
             None => return Err(format!("no `{token}` in it")),
         };
     }
+    let what = |what: &str| match serde_json::from_str::<&RawValue>(here) {
+        Ok(_) => what.to_owned(),
+        Err(e) => e.to_string(),
+    };
     let mut items = Vec::new();
     let mut without_id = 0;
     if shape.id == IdKind::Key {
-        let RawObject(fields) = serde_json::from_str(here.get()).map_err(|_| "no object of items".to_owned())?;
+        let RawObject(fields) = serde_json::from_str(here).map_err(|_| what("no object of items"))?;
         for (id, value) in fields {
             items.push(Item { id, text: value.get(), taken: taken(value.get()) });
         }
     } else {
-        let list: Vec<&RawValue> = serde_json::from_str(here.get()).map_err(|_| "no list of items".to_owned())?;
+        let list: Vec<&RawValue> = serde_json::from_str(here).map_err(|_| what("no list of items"))?;
         items.reserve(list.len());
         for value in list {
             match item(value.get(), &shape.id) {
