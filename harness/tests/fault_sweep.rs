@@ -49,8 +49,11 @@ fn scenario(faults: &str, max_faults: u64) -> Scenario {
     parse(&text, Path::new("s.toml")).unwrap()
 }
 
+/// Faults of one run: of which actor, at which of its calls.
+type Placement = Vec<(u16, u64)>;
+
 /// The placements that were explored, the number of classes of all of them, and the coverage.
-fn sweep(model: &Model, faults: &str, max_faults: u64) -> (BTreeSet<Vec<(u16, u64)>>, u64, Vec<String>) {
+fn sweep(model: &Model, faults: &str, max_faults: u64) -> (BTreeSet<Placement>, u64, Vec<String>) {
     let scenario = scenario(faults, max_faults);
     let mut search = scenario.search.clone();
     search.search = SearchKind::Exhaustive;

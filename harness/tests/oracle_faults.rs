@@ -102,12 +102,14 @@ fn what_was_acknowledged_before_the_kill_must_be_there() {
     }
 }
 
+/// A name, a writer, a reader, a schedule in which they meet or not, and whether it is said.
+type Meeting = (&'static str, Vec<Act>, Vec<Act>, &'static str, bool);
+
 #[test]
 fn a_large_write_that_somebody_reads_without_a_lock_is_taken_as_atomic() {
     let large = || text(&"x".repeat(5000));
     let small = || text(&"x".repeat(4096));
-    // The writer, the reader, a schedule in which they meet or not, and whether it is said.
-    let rows: [(&str, Vec<Act>, Vec<Act>, &str, bool); 7] = [
+    let rows: [Meeting; 7] = [
         ("in place", rewrite("f", large()), read("f"), "BAABB", true),
         ("one page", rewrite("f", small()), read("f"), "BAABB", false),
         ("renamed", replace("f", "t", large()), read("f"), "BAAAABB", false),
