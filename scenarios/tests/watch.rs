@@ -83,7 +83,6 @@ fn a_check_sees_what_became_of_a_watched_file() {
     let check = |lines: usize| {
         let text = format!(
             "name = \"watch\"\nexpect = \"clean\"\nwatch = [\"{name}\"]\ncheck = \"test $(wc -l < {name}) = {lines}\"\n\
-             [oracle]\nmultiset = true\n\
              [[worker]]\nname = \"A\"\nrun = \"echo a >> {name}\"\n[[worker]]\nname = \"B\"\nrun = \"echo b >> {name}\"\n"
         );
         let file = dir.path().join("scenario.toml");
