@@ -58,7 +58,7 @@ fn help(arguments: &[&str]) -> String {
 /// The options of a help text, each with its value: `--jobs N`, `-q, --quiet`.
 fn options(text: &str) -> Vec<String> {
     let plain = |line: &str| line.trim_end_matches("...").replace(" <", " ").trim_end_matches('>').replace('|', "\\|");
-    let starts = |line: &&str| line.starts_with('-') && line.contains("--");
+    let starts = |line: &&str| line.starts_with('-') && !line.starts_with("- ") && line.contains("--");
     text.lines().map(str::trim).filter(starts).map(plain).filter(|option| !option.ends_with("--help")).collect()
 }
 
