@@ -156,7 +156,7 @@ pub(super) fn start_ticking() -> io::Result<()> {
 /// The next interruption of a blocking wait comes after `first`, more in the distance `then`: the first may come before
 /// the wait begins.
 pub(super) fn tick(first: Duration, then: Duration) -> io::Result<()> {
-    let interval = |length: Duration| libc::timeval { tv_sec: 0, tv_usec: length.as_micros() as libc::suseconds_t };
+    let interval = |length: Duration| libc::timeval { tv_sec: 0, tv_usec: length.as_micros() as _ };
     let timer = libc::itimerval { it_interval: interval(then), it_value: interval(first) };
     // SAFETY: a valid timer; the old one is not asked for.
     check(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) })

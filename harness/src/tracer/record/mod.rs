@@ -3,7 +3,7 @@
 //! A seccomp filter stops a task only where it opens, renames, links, unlinks or locks a file. While a process has a
 //! watched file open its other calls are seen too, so that it is known which version it read, and when it had written
 //! one. That window is short for programs that read and write whole files; a process that keeps a file open is let go
-//! after [`process::PATIENCE`] calls and its writes in place then count as one version until it unlocks or ends.
+//! after 1,000 calls and its writes in place then count as one version until it unlocks or ends.
 //!
 //! `launch` starts the commands, `watch` hears what they do, `process` is what is known of each, `files` says which
 //! paths are watched, `document` numbers the versions of a file and hands them to the evidence store. What calls mean
