@@ -3,8 +3,9 @@
 
 #![cfg(target_os = "linux")]
 
-use std::process::Command;
+mod browser;
 
+use browser::{Browsed, browse};
 use noclobber::bench::{Results, report::page};
 use serde_json::{Value, json};
 
@@ -44,35 +45,12 @@ fn results(names: &[&str]) -> Results {
     .unwrap()
 }
 
-/// The document after loading, and what the browser complained of.
-fn browse(page: &str, arguments: &[&str]) -> (String, Vec<String>) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("page.html");
-    std::fs::write(&file, page).unwrap();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let program = ["chromium", "google-chrome", "chromium-browser", "chrome"]
-        .into_iter()
-        .find(|name| std::env::split_paths(&path).any(|folder| folder.join(name).exists()))
-        .expect("a browser (chromium or google-chrome): run scenarios/setup");
-    let output = Command::new(program)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions"])
-        .args(["--enable-logging=stderr", "--log-level=0", "--virtual-time-budget=5000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
-        .args(arguments)
-        .arg(format!("file://{}", file.display()))
-        .output()
-        .expect("the browser starts");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let complaints = stderr.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
-    (String::from_utf8_lossy(&output.stdout).into_owned(), complaints)
-}
-
 /// Adds a script of the test's own; the policy is taken out for it.
 fn ask(page: &str, script: &str, arguments: &[&str]) -> String {
     let (before, rest) = page.split_once("<meta http-equiv").expect("a policy");
     let (_, after) = rest.split_once("form-action 'none'\">").expect("the policy's end");
     let asking = format!("<script>{{ let found; {script}; document.title = 'found:' + found; }}</script></body>");
-    let (document, complaints) = browse(&format!("{before}{after}").replace("</body>", &asking), arguments);
+    let Browsed { document, complaints } = browse(&format!("{before}{after}").replace("</body>", &asking), arguments);
     assert_eq!(complaints, [""; 0]);
     let found = document.split_once("found:").expect("the script came to its end").1;
     found.split_once("</title>").expect("a title").0.to_owned()
@@ -81,7 +59,7 @@ fn ask(page: &str, script: &str, arguments: &[&str]) -> String {
 #[test]
 fn nothing_is_complained_of_and_everything_is_there() {
     let page = page(&results(&["naive", "flock", "sqlite-wal-full"]), None);
-    let (document, complaints) = browse(&page, &[]);
+    let Browsed { document, complaints } = browse(&page, &[]);
     assert_eq!(complaints, [""; 0]);
     for shown in [
         "Throughput against processes, durability none",
@@ -99,7 +77,7 @@ fn nothing_is_complained_of_and_everything_is_there() {
 #[test]
 fn hostile_names_are_text() {
     let page = page(&results(&["</title><img src=x onerror=alert(1)>", "a\u{1b}[31m\u{202e}b"]), None);
-    let (document, complaints) = browse(&page, &[]);
+    let Browsed { document, complaints } = browse(&page, &[]);
     assert_eq!(complaints, [""; 0]);
     assert!(!document.contains("<img") && document.contains("&lt;img src=x"));
     assert!(!document.contains('\u{202e}') && !document.contains('\u{1b}'));

@@ -34,7 +34,6 @@ fn every_class_and_no_other() {
 }
 
 #[test]
-#[ignore = "ten seconds"]
 fn four_naive_workers() {
     let found = exhaust(&Model::copies(&[Read(1), Truncate(1), Write(1)], 4));
     assert_eq!((found.summary.classes, found.summary.redundant), (104_856, 0));
