@@ -70,22 +70,23 @@ fn every_report_is_as_its_schema_says() {
 
 fn teeth() -> Teeth {
     let tooth = |needed, report| Tooth {
-        weakening: Weakening { kind: Protection::Flock, path: "lock".into() },
+        weakening: Weakening::new(Protection::Flock, "lock"),
         workers: vec!["A".into(), "B".into()],
         needed,
         covered_by: None,
+        together: Vec::new(),
         report,
         advice: vec!["look".into()],
     };
-    let covered = Tooth {
-        covered_by: Some(Weakening { kind: Protection::Rename, path: "q.json".into() }),
-        ..tooth(Some(false), clean())
-    };
+    let covered =
+        Tooth { covered_by: Some(Weakening::new(Protection::Rename, "q.json")), ..tooth(Some(false), clean()) };
+    let either =
+        Tooth { together: vec![Weakening::new(Protection::Flock, "other")], ..tooth(Some(true), incident(None)) };
     Teeth {
         scenario: "guard".into(),
         file: None,
         guard: clean(),
-        teeth: vec![tooth(Some(true), incident(None)), covered, tooth(None, cannot_tell())],
+        teeth: vec![tooth(Some(true), incident(None)), either, covered, tooth(None, cannot_tell())],
         notes: vec!["a note".into()],
     }
 }

@@ -128,3 +128,24 @@ fn the_double_run_compares_a_fresh_start_although_a_committed_schedule_came_firs
     let answer = answer(dir.path(), &["run", "guard.toml"]);
     assert_ne!(answer.exit, Some(0), "{:?}{}", answer.reports, answer.stderr);
 }
+
+/// One empties the file and writes it from another one; the reader copes with finding nothing there, and says so.
+#[test]
+fn a_file_that_is_found_empty() {
+    let text = "expect = \"torn-read\"\nfiles = { n = \"0\\n\" }\n\
+        [[worker]]\nname = \"A\"\nrun = \"echo 1 > n.a; cat n.a > n; rm n.a\"\n\
+        [[worker]]\nname = \"B\"\nrun = \"read x < n; echo \\\"${x:-nothing}\\\" > seen\"\n";
+    exits(0, "torn-read", &scenario(text, &[]));
+}
+
+/// Who fails after it has overwritten what another one wrote has lost that all the same.
+#[test]
+fn a_worker_that_overwrites_and_then_fails() {
+    let worker = |name: &str| {
+        let run =
+            format!("set -eu; mkdir d 2>/dev/null || :; n=$(cat names); printf '%s\\\\n' $n {name} > names; rmdir d");
+        format!("[[worker]]\nname = \"{name}\"\nrun = \"{run}\"\n")
+    };
+    let text = format!("expect = \"lost-update\"\nfiles = {{ names = \"0\\n\" }}\n{}{}", worker("A"), worker("B"));
+    exits(0, "lost-update", &scenario(&text, &[]));
+}

@@ -38,6 +38,8 @@ fn every_protection_of_the_catalogue_is_needed_or_covered() {
         ("max-plus-one", &["link tasks/2: unserializable"]),
         ("naive", &["flock queue.lock: lost-update", "rename queue.json: covered by queue.lock"]),
         ("torn-append", &[]),
+        // Either of two that are always held together is enough; without both it is red.
+        ("two-locks-two-orders", &["flock ann.lock: broken-lock", "flock bob.lock: broken-lock"]),
     ];
     for (case, expected) in cases {
         let here = tempfile::tempdir().expect("a folder");

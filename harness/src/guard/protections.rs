@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::world::{ActorId, Op, Protection, Run, Step, Weakening};
+use crate::{
+    scenario::{FaultKind, Scenario},
+    world::{ActorId, Op, Protection, Run, Step, Weakening},
+};
 
 /// `-EEXIST`.
 const EXISTS: i64 = -17;
+/// `-ENOTEMPTY`.
+const NOT_EMPTY: i64 = -39;
 
 /// What is known of one protection.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +23,8 @@ pub(super) struct Use {
     pub under: Option<BTreeSet<Weakening>>,
     /// A name that it made went away again.
     pub undone: bool,
+    /// Files whose content was changed by who held it: each by nothing but whole appends (true), or otherwise.
+    pub guards: BTreeMap<String, bool>,
 }
 
 /// Everything seen so far.
@@ -28,11 +35,48 @@ pub(super) struct Protections {
     appends: BTreeMap<String, BTreeSet<ActorId>>,
     /// Syncs matter.
     power_cuts: bool,
+    /// A worker may be killed in the middle of what it does.
+    kills: bool,
+    /// For each actor those that have ended before it begins.
+    after: Vec<BTreeSet<ActorId>>,
 }
 
 impl Protections {
-    pub(super) fn new(power_cuts: bool) -> Self {
-        Protections { power_cuts, ..Protections::default() }
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let fault = |wanted: &[FaultKind]| {
+            scenario.faults.iter().any(|f| f.kind.parse::<FaultKind>().is_ok_and(|kind| wanted.contains(&kind)))
+        };
+        let mut after: Vec<BTreeSet<ActorId>> = Vec::new();
+        for worker in &scenario.workers {
+            after.push(worker.after.iter().map(|earlier| ActorId(*earlier as u16)).collect());
+        }
+        // As many rounds as there are workers reach everybody.
+        for _ in 0..after.len() {
+            for actor in 0..after.len() {
+                let further: BTreeSet<ActorId> =
+                    after[actor].iter().filter_map(|a| after.get(usize::from(a.0))).flatten().copied().collect();
+                after[actor].extend(further);
+            }
+        }
+        Protections {
+            power_cuts: fault(&[FaultKind::PowerCut]),
+            kills: fault(&[FaultKind::PowerCut, FaultKind::Kill, FaultKind::KillOne]),
+            after,
+            ..Protections::default()
+        }
+    }
+
+    /// Two of them may run at the same time.
+    fn at_once(&self, actors: &BTreeSet<ActorId>) -> bool {
+        let before = |a: ActorId, b: ActorId| self.after.get(usize::from(b.0)).is_some_and(|after| after.contains(&a));
+        actors.iter().any(|a| actors.range(..*a).any(|b| !before(*a, *b) && !before(*b, *a)))
+    }
+
+    /// Locks that several actors take, each of them after the one before has ended.
+    pub(super) fn in_turns(&self) -> impl Iterator<Item = (&Weakening, &BTreeSet<ActorId>)> {
+        let lock = |w: &Weakening| matches!(w.kind, Protection::Flock | Protection::RecordLock);
+        let meet = |used: &Use| used.actors.len() > 1 && !self.at_once(&used.actors);
+        self.uses.iter().filter(move |(w, used)| lock(w) && meet(used)).map(|(w, used)| (w, &used.actors))
     }
 
     /// Those on which two actors met.
@@ -57,6 +101,7 @@ impl Protections {
     /// Learns from a run.
     pub(super) fn observe(&mut self, run: &Run) {
         let touched = touched(run);
+        let folders = folders(run);
         let others = |path: &str, me: ActorId| {
             touched.get(path).is_some_and(|t| t.iter().any(|(actor, _)| *actor != me)).then(|| path.to_owned())
         };
@@ -67,32 +112,41 @@ impl Protections {
         let mut held_at: Vec<BTreeSet<Weakening>> = Vec::with_capacity(run.steps.len());
         for (index, step) in run.steps.iter().enumerate() {
             held_at.push(holding.of(step.actor));
+            self.guarded(step, &held_at[index]);
             if step.op == Op::Write && step.flags.iter().any(|f| f == "append") {
                 let appends = self.appends.entry(step.path.clone().unwrap_or_default()).or_default();
                 appends.insert(step.actor);
             }
+            let put = folder_put(step, &folders);
             let weakening = match self.kind(run, index) {
+                // A folder in its place is a lock, as mkdir is, and put aside it is none.
+                _ if put.is_some() => put.filter(|path| taken_by_many(run, &folders, path)),
+                Some(Protection::Rename) if step.path.as_deref().is_some_and(|path| folders.contains(path)) => None,
+                // Half of it can be left behind.
+                Some(Protection::Rename) if self.kills => {
+                    step.path2.as_deref().map(|path| Weakening::new(Protection::Rename, path))
+                }
                 Some(Protection::Rename) => {
                     let goal = step.path2.as_deref().and_then(|path| others(path, step.actor));
                     let source = || step.path.as_deref().and_then(|path| others(path, step.actor));
-                    goal.or_else(source).map(|path| Weakening { kind: Protection::Rename, path })
+                    goal.or_else(source).map(|path| Weakening::new(Protection::Rename, path))
                 }
                 Some(kind) => {
                     let goal = matches!(kind, Protection::Link | Protection::NoReplace);
                     let path = if goal { &step.path2 } else { &step.path };
-                    path.clone().map(|path| Weakening { kind, path })
+                    path.clone().map(|path| Weakening::new(kind, path))
                 }
                 None => None,
             };
             // A file that never had a name is nobody else's.
             if let Some(weakening) = weakening.filter(|w| w.path.rsplit('/').next() != Some("(unnamed)")) {
-                if weakening.kind == Protection::Rename {
+                if weakening.kind == Protection::Rename && !folders.contains(weakening.path.as_str()) {
                     renamed.insert(weakening.clone());
                 }
                 used.entry(weakening.clone()).or_default().insert(step.actor);
                 self.used(&weakening, step.actor, &held_at[index]);
             }
-            if let Some(undone) = holding.step(step)
+            if let Some(undone) = holding.step(step, &folders)
                 && let Some(known) = self.uses.get_mut(&undone)
             {
                 known.undone = true;
@@ -109,16 +163,34 @@ impl Protections {
             used.insert(weakening, meets);
         }
         for (weakening, actors) in used {
-            // The power is cut for one worker as for many.
-            let alone = weakening.kind == Protection::Sync;
+            // The power is cut, and a worker killed, for one worker as for many.
+            let alone = weakening.kind == Protection::Sync || weakening.kind == Protection::Rename && self.kills;
+            let meet = alone || self.at_once(&actors);
             let known = self.uses.entry(weakening).or_default();
-            known.contended |= actors.len() > 1 || alone;
+            known.contended |= meet;
         }
     }
 
     fn used(&mut self, weakening: &Weakening, actor: ActorId, held: &BTreeSet<Weakening>) {
         self.uses.entry(weakening.clone()).or_default().actors.insert(actor);
         self.under(weakening, held);
+    }
+
+    /// What is changed while something is held.
+    fn guarded(&mut self, step: &Step, held: &BTreeSet<Weakening>) {
+        let changed = match step.op {
+            _ if step.failed() => return,
+            Op::Rename => &step.path2,
+            Op::Write | Op::Truncate => &step.path,
+            Op::Open if step.flags.iter().any(|f| f == "trunc") => &step.path,
+            _ => return,
+        };
+        let Some(changed) = changed else { return };
+        let whole = step.op == Op::Write && step.flags.iter().any(|f| f == "append");
+        for weakening in held {
+            let guards = &mut self.uses.entry(weakening.clone()).or_default().guards;
+            *guards.entry(changed.clone()).or_insert(true) &= whole;
+        }
     }
 
     fn under(&mut self, weakening: &Weakening, held: &BTreeSet<Weakening>) {
@@ -169,6 +241,33 @@ fn touched(run: &Run) -> BTreeMap<&str, Vec<(ActorId, usize)>> {
     touched
 }
 
+/// What is known to be a folder: somebody made it or touched something in it.
+fn folders(run: &Run) -> BTreeSet<&str> {
+    let mut folders = BTreeSet::new();
+    for step in &run.steps {
+        if step.op == Op::Mkdir && !step.failed() {
+            folders.extend(step.path.as_deref());
+        }
+        for path in [&step.path, &step.path2].into_iter().flatten() {
+            folders.extend(path.match_indices('/').map(|(at, _)| &path[..at]).filter(|above| !above.is_empty()));
+        }
+    }
+    folders
+}
+
+/// The lock that a step takes, or fails to take, by putting a folder into its place.
+fn folder_put(step: &Step, folders: &BTreeSet<&str>) -> Option<Weakening> {
+    let put = step.op == Op::Rename && [0, EXISTS, NOT_EMPTY].contains(&step.ret);
+    let from = step.path.as_deref().filter(|path| put && folders.contains(path));
+    from.and(step.path2.as_deref()).map(|to| Weakening::new(Protection::Rename, to))
+}
+
+/// Several actors put folders there.
+fn taken_by_many(run: &Run, folders: &BTreeSet<&str>, lock: &Weakening) -> bool {
+    let takers = run.steps.iter().filter(|step| folder_put(step, folders).as_ref() == Some(lock));
+    takers.map(|step| step.actor).collect::<BTreeSet<_>>().len() > 1
+}
+
 /// Whether a step reads or writes what is in a file.
 fn content(step: &Step) -> bool {
     match step.op {
@@ -188,11 +287,12 @@ impl Holding {
     }
 
     /// Returns what was given back by taking a name away.
-    fn step(&mut self, step: &Step) -> Option<Weakening> {
+    fn step(&mut self, step: &Step, folders: &BTreeSet<&str>) -> Option<Weakening> {
         let held = self.0.entry(step.actor).or_default();
         let flag = |name: &str| step.flags.iter().any(|f| f == name);
         let path = step.path.clone().unwrap_or_default();
-        let names = [Protection::ExclusiveCreate, Protection::Mkdir, Protection::Link, Protection::Symlink];
+        let names =
+            [Protection::ExclusiveCreate, Protection::Mkdir, Protection::Link, Protection::Symlink, Protection::Rename];
         let locks = [Protection::Flock, Protection::RecordLock];
         if step.ret < 0 {
             return None;
@@ -200,7 +300,7 @@ impl Holding {
         match step.op {
             Op::Lock if flag("exclusive") => {
                 let kind = if flag("record") || flag("ofd") { Protection::RecordLock } else { Protection::Flock };
-                held.insert(Weakening { kind, path });
+                held.insert(Weakening::new(kind, path));
             }
             // Giving back is by the description; a close shows that it gives a lock back by what it touches.
             Op::Unlock | Op::Lock => held.retain(|w| w.path != path || !locks.contains(&w.kind)),
@@ -208,20 +308,22 @@ impl Holding {
                 held.retain(|w| w.path != path || !locks.contains(&w.kind));
             }
             Op::Create if flag("excl") => {
-                held.insert(Weakening { kind: Protection::ExclusiveCreate, path });
+                held.insert(Weakening::new(Protection::ExclusiveCreate, path));
             }
             Op::Mkdir => {
-                held.insert(Weakening { kind: Protection::Mkdir, path });
+                held.insert(Weakening::new(Protection::Mkdir, path));
             }
             Op::Symlink => {
-                held.insert(Weakening { kind: Protection::Symlink, path });
+                held.insert(Weakening::new(Protection::Symlink, path));
             }
             Op::Link => {
-                held.insert(Weakening { kind: Protection::Link, path: step.path2.clone().unwrap_or_default() });
+                held.insert(Weakening::new(Protection::Link, step.path2.clone().unwrap_or_default()));
             }
             Op::Unlink | Op::Rmdir | Op::Rename => {
+                let put = folder_put(step, folders);
                 let gone = held.iter().find(|w| w.path == path && names.contains(&w.kind)).cloned();
                 held.retain(|w| w.path != path || !names.contains(&w.kind));
+                held.extend(put);
                 return gone;
             }
             Op::Exit => held.clear(),

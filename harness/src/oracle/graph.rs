@@ -100,8 +100,9 @@ impl Graph {
 /// Collects steps, each given to a node, and draws the edges between nodes that conflict.
 ///
 /// Edges that follow from others are left out: whatever came before the last write of an object is ordered before
-/// later steps through that write. So a long run stays cheap, and cycles and orders are the same. Record locks with
-/// ranges, and accesses whose conflicts are filtered, do not chain like that and keep every pair.
+/// later steps through that write. So a long run stays cheap, and cycles and orders are the same. Accesses with ranges,
+/// record locks and accesses whose conflicts are filtered do not chain like that: they keep every pair, until a write
+/// without a range comes after them.
 #[derive(Debug)]
 pub(super) struct Builder {
     graph: Graph,
@@ -135,21 +136,21 @@ impl Builder {
     pub(super) fn step(&mut self, number: usize, node: usize, accesses: &[Access]) {
         for access in accesses {
             let mut earlier: Vec<(usize, usize)> = Vec::new();
+            let seen = self.unchained.entry(access.object.clone()).or_default();
+            earlier.extend(seen.iter().filter(|(_, _, e)| e.conflicts(access)).map(|(node, step, _)| (*node, *step)));
+            let Frontier { write, reads, adds } = self.chained.entry(access.object.clone()).or_default();
+            // What has no range meets what has one, and the other way round.
+            let (met, own): (Vec<&BTreeMap<usize, usize>>, _) = match access.mode {
+                Mode::Write => (vec![write, reads, adds], None),
+                Mode::Read => (vec![write, adds], Some(true)),
+                Mode::Add => (vec![write, reads], Some(false)),
+            };
+            earlier.extend(met.into_iter().flatten().map(|(node, step)| (*node, *step)));
             if access.range.is_some() || matches!(access.object, Object::Record(_)) {
-                let seen = self.unchained.entry(access.object.clone()).or_default();
-                earlier
-                    .extend(seen.iter().filter(|(_, _, e)| e.conflicts(access)).map(|(node, step, _)| (*node, *step)));
                 if !seen.iter().any(|(other, _, e)| *other == node && e == access) {
                     seen.push((node, number, access.clone()));
                 }
             } else {
-                let Frontier { write, reads, adds } = self.chained.entry(access.object.clone()).or_default();
-                let (met, own): (Vec<&BTreeMap<usize, usize>>, _) = match access.mode {
-                    Mode::Write => (vec![write, reads, adds], None),
-                    Mode::Read => (vec![write, adds], Some(true)),
-                    Mode::Add => (vec![write, reads], Some(false)),
-                };
-                earlier.extend(met.into_iter().flatten().map(|(node, step)| (*node, *step)));
                 match own {
                     Some(true) => drop(reads.insert(node, number)),
                     Some(false) => drop(adds.insert(node, number)),
@@ -157,6 +158,7 @@ impl Builder {
                         *write = BTreeMap::from([(node, number)]);
                         reads.clear();
                         adds.clear();
+                        seen.clear();
                     }
                 }
             }

@@ -325,9 +325,11 @@ impl SerialJudge {
                 "whether a worker relied on a read that it made twice cannot be seen: mark operations (.noclobber/op)"
                     .to_owned(),
             )),
-            // Right but for workers that failed, whatever they saw when they did.
-            Serializable::No(_)
-                if !failed.is_empty() && operations.serializable(&steps, &failed) == Serializable::Yes =>
+            // Right but for workers that failed, whatever they saw when they did; what they had written by then counts.
+            Serializable::No(cycle)
+                if !failed.is_empty()
+                    && operations.serializable(&steps, &failed) == Serializable::Yes
+                    && !operations.change_contents(&steps, &of_workers(&cycle, &failed)) =>
             {
                 Ok(failure())
             }
@@ -360,6 +362,11 @@ impl SerialJudge {
         };
         failed_workers(scenario, outcome).into_iter().filter(|worker| !usual(worker)).collect()
     }
+}
+
+/// The operations of these workers on a cycle.
+fn of_workers(cycle: &[((usize, usize), graph::Edge)], workers: &BTreeSet<usize>) -> Vec<(usize, usize)> {
+    cycle.iter().map(|(operation, _)| *operation).filter(|(worker, _)| workers.contains(worker)).collect()
 }
 
 /// The steps without what those between a moment and a power cut did: it did not reach the disk. They keep their numbers.

@@ -16,7 +16,9 @@ pub struct Tooth {
     pub needed: Option<bool>,
     /// A needed protection that everybody holds who uses this one: then no order can show that this one is missing.
     pub covered_by: Option<Weakening>,
-    /// The search without it.
+    /// What was weakened with it: any one of them is enough, and without all the guard goes red.
+    pub together: Vec<Weakening>,
+    /// The search without it (and without what is in `together`).
     pub report: Report,
     /// What would show that it is missing.
     pub advice: Vec<String>,
@@ -26,6 +28,11 @@ impl Tooth {
     /// In one sentence.
     pub fn summary(&self) -> String {
         match (self.needed, &self.covered_by) {
+            (Some(true), _) if !self.together.is_empty() => {
+                let others: Vec<String> = self.together.iter().map(|w| format!("`{w}`")).collect();
+                let found = self.report.anomalies.first().map_or("", |a| &a.summary);
+                format!("it or {} is needed, any one is enough; without all of them: {found}", others.join(" or "))
+            }
             (Some(true), _) => self.report.anomalies.first().map_or_else(String::new, |a| a.summary.clone()),
             (Some(false), Some(other)) => {
                 format!("not needed as long as everybody holds `{other}`, under which each use of it lies")

@@ -36,6 +36,7 @@ fn tooth(tooth: &Tooth) -> Value {
         "verdict": tooth.report.verdict.name(),
         "summary": tooth.summary(),
         "covered_by": tooth.covered_by.as_ref().map(|w| json!({"kind": w.kind.name(), "path": w.path})),
+        "together": tooth.together.iter().map(|w| json!({"kind": w.kind.name(), "path": w.path})).collect::<Vec<_>>(),
         "advice": tooth.advice,
         "explored": report_json::explored(&tooth.report),
         "anomaly": first.map(report_json::anomaly),

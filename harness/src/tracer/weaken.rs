@@ -21,7 +21,7 @@ use super::{
     memory,
     steps::Attempt,
 };
-use crate::world::{Access, ActorId, Mode, Object, Op, Protection, Step, Weakening};
+use crate::world::{Access, ActorId, Mode, Object, Op, Protection, Step};
 
 /// The flag of a weakened step, in traces and reports.
 const FLAG: &str = "weakened";
@@ -55,7 +55,15 @@ pub(super) struct Copying {
 impl Machine {
     /// What a call is to us under the weakening of this run.
     pub(super) fn weaken(&mut self, pid: Pid, call: Call) -> (Call, Weak) {
-        let Some(Weakening { kind, path }) = self.weakening.clone() else { return (call, Weak::No) };
+        let Some(weakening) = self.weakening.clone() else { return (call, Weak::No) };
+        weakening
+            .each()
+            .map(|one| self.weaken_by(pid, call, one.kind, &one.path))
+            .find(|(_, weak)| *weak != Weak::No)
+            .unwrap_or((call, Weak::No))
+    }
+
+    fn weaken_by(&mut self, pid: Pid, call: Call, kind: Protection, path: &str) -> (Call, Weak) {
         let exclusive = libc::O_CREAT | libc::O_EXCL;
         let weak = match (kind, call) {
             (Protection::Flock, Call::Flock { fd, .. }) if self.path_of(pid, fd) == path => Weak::Skipped,
@@ -66,32 +74,38 @@ impl Machine {
             (Protection::ExclusiveCreate, Call::Open { at, flags, how })
                 if flags & exclusive == exclusive
                     && flags & libc::O_TMPFILE != libc::O_TMPFILE
-                    && self.names(pid, at, &path) =>
+                    && self.names(pid, at, path) =>
             {
                 let flags = flags & !libc::O_EXCL;
                 return (Call::Open { at, flags, how }, Weak::Flags(flags as u32));
             }
             (Protection::NoReplace, Call::Rename { from, to, flags })
-                if flags & libc::RENAME_NOREPLACE != 0 && self.names(pid, to, &path) =>
+                if flags & libc::RENAME_NOREPLACE != 0 && self.names(pid, to, path) =>
             {
                 let flags = flags & !libc::RENAME_NOREPLACE;
                 return (Call::Rename { from, to, flags }, Weak::Flags(flags));
             }
             (Protection::Mkdir, Call::Mkdir { at }) | (Protection::Symlink, Call::Symlink { at, .. })
-                if self.names(pid, at, &path) =>
+                if self.names(pid, at, path) =>
             {
                 Weak::Forgiven
             }
-            (Protection::Link, Call::Link { to, .. }) if self.names(pid, to, &path) => Weak::Forgiven,
+            (Protection::Link, Call::Link { to, .. }) if self.names(pid, to, path) => Weak::Forgiven,
             // Of two that believe to have made a name, the second finds nothing to give back.
             (
                 Protection::ExclusiveCreate | Protection::Mkdir | Protection::Link | Protection::Symlink,
                 Call::Unlink { at } | Call::Rmdir { at },
-            ) if self.names(pid, at, &path) => Weak::Forgiven,
+            ) if self.names(pid, at, path) => Weak::Forgiven,
+            // A folder is made whole under another name and put in its place: whose is there already keeps others out.
+            (Protection::Rename, Call::Rename { from, to, .. })
+                if self.is_folder(pid, from, to) && (self.names(pid, from, path) || self.names(pid, to, path)) =>
+            {
+                Weak::Forgiven
+            }
             (Protection::Rename, Call::Rename { from, to, flags }) => {
                 let under_way = self.copying.contains_key(&pid);
                 let copied = under_way
-                    || (self.names(pid, from, &path) || self.names(pid, to, &path))
+                    || (self.names(pid, from, path) || self.names(pid, to, path))
                         && self.can_be_copied(pid, from, to, flags);
                 if copied { Weak::Copied } else { Weak::No }
             }
@@ -102,8 +116,15 @@ impl Machine {
 
     /// Whether a sync is to be forgotten.
     pub(super) fn forgets_sync(&self, pid: Pid, fd: Option<i32>) -> bool {
-        let Some(Weakening { kind: Protection::Sync, path }) = &self.weakening else { return false };
-        fd.map_or_else(|| ".".to_owned(), |fd| self.path_of(pid, fd)) == *path
+        let Some(weakening) = &self.weakening else { return false };
+        let synced = fd.map_or_else(|| ".".to_owned(), |fd| self.path_of(pid, fd));
+        weakening.each().any(|one| one.kind == Protection::Sync && one.path == synced)
+    }
+
+    /// What is renamed is a folder, or (when it is gone) what it would replace is one.
+    fn is_folder(&mut self, pid: Pid, from: At, to: At) -> bool {
+        let target = self.lookup(pid, from, false).target.or_else(|| self.lookup(pid, to, false).target);
+        target.is_some_and(|(_, mode)| FileType::from_raw_mode(mode) == FileType::Directory)
     }
 
     fn names(&mut self, pid: Pid, at: At, path: &str) -> bool {
@@ -323,7 +344,7 @@ pub(super) fn set_flags(pid: Pid, call: &Call, flags: u32, regs: &mut Registers)
 pub(super) fn forgiven(weak: Weak, ret: i64) -> Option<&'static str> {
     match -ret {
         _ if weak != Weak::Forgiven => None,
-        e if e == i64::from(libc::EEXIST) => Some("ok, though it exists"),
+        e if e == i64::from(libc::EEXIST) || e == i64::from(libc::ENOTEMPTY) => Some("ok, though it exists"),
         e if e == i64::from(libc::ENOENT) => Some("ok, though it is gone"),
         _ => None,
     }

@@ -22,7 +22,8 @@ pub enum Protection {
     Symlink,
     /// rename(2) with `RENAME_NOREPLACE`. Weakened: it replaces.
     NoReplace,
-    /// rename(2) of a file. Weakened: the file is copied over its goal and then deleted, in steps of their own.
+    /// rename(2). Weakened: a file is copied over its goal and then deleted, in steps of their own; a folder whose goal
+    /// is there already, and not empty, is no error.
     Rename,
     /// fsync(2) and the like. Weakened: nothing is made durable. Only a power cut can tell.
     Sync,
@@ -52,7 +53,7 @@ impl Protection {
             Protection::Mkdir => "making a directory that exists succeeds",
             Protection::Link | Protection::Symlink => "making a name that exists succeeds",
             Protection::NoReplace => "what is there is replaced",
-            Protection::Rename => "the file is copied over its goal, then deleted",
+            Protection::Rename => "a file is copied over its goal, then deleted; a folder that is there is no error",
             Protection::Sync => "nothing is made durable",
         }
     }
@@ -72,10 +73,26 @@ pub struct Weakening {
     pub kind: Protection,
     /// The path as steps show it: relative to the world. Of a rename, either of its two.
     pub path: String,
+    /// What is taken away at the same time: of locks that are held together any one may do.
+    #[serde(default)]
+    pub with: Vec<Weakening>,
+}
+
+impl Weakening {
+    /// One protection alone.
+    pub fn new(kind: Protection, path: impl Into<String>) -> Self {
+        Weakening { kind, path: path.into(), with: Vec::new() }
+    }
+
+    /// All that is taken away.
+    pub fn each(&self) -> impl Iterator<Item = &Weakening> {
+        std::iter::once(self).chain(&self.with)
+    }
 }
 
 impl fmt::Display for Weakening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind, self.path)
+        write!(f, "{} {}", self.kind, self.path)?;
+        self.with.iter().try_for_each(|other| write!(f, " and {other}"))
     }
 }
