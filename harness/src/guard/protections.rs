@@ -35,17 +35,13 @@ pub(super) struct Protections {
     appends: BTreeMap<String, BTreeSet<ActorId>>,
     /// Syncs matter.
     power_cuts: bool,
-    /// A worker may be killed in the middle of what it does.
-    kills: bool,
     /// For each actor those that have ended before it begins.
     after: Vec<BTreeSet<ActorId>>,
 }
 
 impl Protections {
     pub(super) fn new(scenario: &Scenario) -> Self {
-        let fault = |wanted: &[FaultKind]| {
-            scenario.faults.iter().any(|f| f.kind.parse::<FaultKind>().is_ok_and(|kind| wanted.contains(&kind)))
-        };
+        let power_cut = |kind: &str| kind.parse::<FaultKind>().is_ok_and(|kind| kind == FaultKind::PowerCut);
         let mut after: Vec<BTreeSet<ActorId>> = Vec::new();
         for worker in &scenario.workers {
             after.push(worker.after.iter().map(|earlier| ActorId(*earlier as u16)).collect());
@@ -59,8 +55,7 @@ impl Protections {
             }
         }
         Protections {
-            power_cuts: fault(&[FaultKind::PowerCut]),
-            kills: fault(&[FaultKind::PowerCut, FaultKind::Kill, FaultKind::KillOne]),
+            power_cuts: scenario.faults.iter().any(|fault| power_cut(&fault.kind)),
             after,
             ..Protections::default()
         }
@@ -122,10 +117,6 @@ impl Protections {
                 // A folder in its place is a lock, as mkdir is, and put aside it is none.
                 _ if put.is_some() => put.filter(|path| taken_by_many(run, &folders, path)),
                 Some(Protection::Rename) if step.path.as_deref().is_some_and(|path| folders.contains(path)) => None,
-                // Half of it can be left behind.
-                Some(Protection::Rename) if self.kills => {
-                    step.path2.as_deref().map(|path| Weakening::new(Protection::Rename, path))
-                }
                 Some(Protection::Rename) => {
                     let goal = step.path2.as_deref().and_then(|path| others(path, step.actor));
                     let source = || step.path.as_deref().and_then(|path| others(path, step.actor));
@@ -163,8 +154,8 @@ impl Protections {
             used.insert(weakening, meets);
         }
         for (weakening, actors) in used {
-            // The power is cut, and a worker killed, for one worker as for many.
-            let alone = weakening.kind == Protection::Sync || weakening.kind == Protection::Rename && self.kills;
+            // The power is cut for one worker as for many.
+            let alone = weakening.kind == Protection::Sync;
             let meet = alone || self.at_once(&actors);
             let known = self.uses.entry(weakening).or_default();
             known.contended |= meet;
