@@ -1,25 +1,27 @@
 //! What control costs: the same two workers untraced, under `strace -f --seccomp-bpf`, and in one controlled schedule,
-//! in turns within one run, as one table of medians.
+//! started afresh and from templates, in turns within one run, as one table of medians. All on one CPU, as a controlled
+//! schedule is.
 //!
 //!     cargo bench --bench overhead [-- ROUNDS]
 
 use std::{
-    path::Path,
     process::{Command as Process, Stdio},
     time::{Duration, Instant},
 };
 
+use benches::{on_one_cpu, two_of, two_untraced};
 use noclobber::{
-    scenario::{Scenario, parse},
     tracer::Engine,
     world::{Ended, Plan, Policy},
 };
 
 /// Programs that read a number in a file and write the next one.
-const SUBJECTS: [(&str, &str); 4] = [
+const SUBJECTS: [(&str, &str); 6] = [
+    ("rust", env!("CARGO_BIN_EXE_increment")),
     ("shell builtins", "read n < n; echo $((n + 1)) > n"),
     ("shell and cat", "n=$(cat n); echo $((n + 1)) > n"),
     ("python -S -E", "/usr/bin/python3 -S -E -c 'n = int(open(\"n\").read()); open(\"n\", \"w\").write(str(n + 1))'"),
+    ("python", "/usr/bin/python3 -c 'n = int(open(\"n\").read()); open(\"n\", \"w\").write(str(n + 1))'"),
     (
         "node",
         "node -e 'const fs = require(\"fs\"); fs.writeFileSync(\"n\", String(1 + Number(fs.readFileSync(\"n\"))))'",
@@ -29,60 +31,55 @@ const SUBJECTS: [(&str, &str); 4] = [
 /// What `strace` is asked for: what a tracer of files has to see.
 const STRACE: [&str; 7] = ["-f", "--seccomp-bpf", "-q", "-e", "trace=%file,%desc,%process", "-o", "/dev/null"];
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
     // Cargo passes `--bench`.
     let rounds = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(15);
     if Process::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
         return Err("strace is not installed: apt-get install strace".into());
     }
-    println!("median of {rounds} rounds, two workers side by side, ms (times the untraced run)");
-    println!("{:<16} {:>10} {:>16} {:>16}", "worker", "untraced", "strace", "noclobber");
-    for (name, command) in SUBJECTS {
-        let mut engine = Engine::start(&scenario(command)?, 0)?;
-        let plan = Plan::from_policy(Policy::Random { seed: 7 });
-        let folder = tempfile::tempdir()?;
-        let mut times: [Vec<Duration>; 3] = Default::default();
-        // The first two schedules make the templates.
-        for round in 0..rounds + 2 {
-            let took = [
-                side_by_side(folder.path(), &["/bin/sh", "-c", command])?,
-                side_by_side(folder.path(), &[&["strace"], &STRACE[..], &["/bin/sh", "-c", command]].concat())?,
-                controlled(&mut engine, &plan)?,
-            ];
-            if round >= 2 {
-                times.iter_mut().zip(took).for_each(|(all, one)| all.push(one));
-            }
+    println!("median of {rounds} rounds, two workers on one CPU, ms (times the untraced run)");
+    println!("{:<16} {:>10} {:>16} {:>16} {:>16}", "worker", "untraced", "strace", "noclobber", "from templates");
+    on_one_cpu(|| SUBJECTS.iter().try_for_each(|(name, command)| measure(name, command, rounds)))?
+}
+
+fn measure(name: &str, command: &str, rounds: usize) -> Result<(), Failure> {
+    let scenario = two_of(command, "")?;
+    let mut fresh = Engine::start(&scenario, 0)?;
+    let mut templates = Engine::start(&scenario, 0)?;
+    templates.templates(true)?;
+    let plan = Plan::from_policy(Policy::Random { seed: 7 });
+    let folder = tempfile::tempdir()?;
+    let shell = ["/bin/sh", "-c", command];
+    let mut times: [Vec<Duration>; 4] = Default::default();
+    // Everything is in memory after the first round.
+    for round in 0..=rounds {
+        let took = [
+            timed(|| Ok(two_untraced(folder.path(), &shell)?))?,
+            timed(|| Ok(two_untraced(folder.path(), &[&["strace"], &STRACE[..], &shell[..]].concat())?))?,
+            timed(|| controlled(&mut fresh, &plan))?,
+            timed(|| controlled(&mut templates, &plan))?,
+        ];
+        if round > 0 {
+            times.iter_mut().zip(took).for_each(|(all, one)| all.push(one));
         }
-        let [untraced, strace, controlled] = times.map(median);
-        println!(
-            "{name:<16} {untraced:>10.1} {:>16} {:>16}",
-            format!("{strace:.1} ({:.1})", strace / untraced),
-            format!("{controlled:.1} ({:.1})", controlled / untraced)
-        );
     }
+    let [untraced, others @ ..] = times.map(median);
+    let others = others.map(|time| format!("{:>16}", format!("{time:.1} ({:.1})", time / untraced)));
+    println!("{name:<16} {untraced:>10.1} {}", others.join(" "));
     Ok(())
 }
 
-fn side_by_side(folder: &Path, command: &[&str]) -> std::io::Result<Duration> {
-    std::fs::write(folder.join("n"), "0\n")?;
+fn timed(act: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure> {
     let begun = Instant::now();
-    let start = || {
-        let mut process = Process::new(command[0]);
-        process.args(&command[1..]).current_dir(folder);
-        process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-    };
-    // A worker that meets the file while it is empty may fail: that is what an uncontrolled race does.
-    for mut worker in [start()?, start()?] {
-        worker.wait()?;
-    }
+    act()?;
     Ok(begun.elapsed())
 }
 
-fn controlled(engine: &mut Engine, plan: &Plan) -> Result<Duration, Box<dyn std::error::Error>> {
-    let begun = Instant::now();
-    let run = engine.run(plan)?;
-    match run.ended {
-        Ended::Done => Ok(begun.elapsed()),
+fn controlled(engine: &mut Engine, plan: &Plan) -> Result<(), Failure> {
+    match engine.run(plan)?.ended {
+        Ended::Done => Ok(()),
         other => Err(format!("the schedule ended with {other:?}").into()),
     }
 }
@@ -91,13 +88,4 @@ fn controlled(engine: &mut Engine, plan: &Plan) -> Result<Duration, Box<dyn std:
 fn median(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
     times[times.len() / 2].as_secs_f64() * 1000.0
-}
-
-fn scenario(command: &str) -> Result<Scenario, Box<dyn std::error::Error>> {
-    let quoted = format!("\"{}\"", command.replace('\\', "\\\\").replace('"', "\\\""));
-    let text = format!(
-        "name = \"bench\"\nexpect = \"anomaly\"\nfiles = {{ n = \"0\\n\" }}\n\
-         [[worker]]\nname = \"A\"\nrun = {quoted}\n[[worker]]\nname = \"B\"\nrun = {quoted}\n"
-    );
-    Ok(parse(&text, Path::new("bench.toml"))?)
 }

@@ -12,9 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use benches::two_of;
 use criterion::{BenchmarkId, Criterion};
 use noclobber::{
-    scenario::{Scenario, parse},
+    scenario::Scenario,
     tracer::Engine,
     world::{Ended, Plan, Policy},
 };
@@ -143,11 +144,6 @@ fn started(command: &str, files: u32) -> Result<Engine, Failure> {
 }
 
 fn scenario(command: &str, files: u32) -> Result<Scenario, Failure> {
-    let quoted = format!("\"{}\"", command.replace('\\', "\\\\").replace('"', "\\\""));
     let more: String = (0..files).map(|n| format!("\"f{n}\" = \"{}\"\n", "x".repeat(1024))).collect();
-    let text = format!(
-        "name = \"bench\"\nexpect = \"anomaly\"\n[files]\nn = \"0\\n\"\n{more}\
-         [[worker]]\nname = \"A\"\nrun = {quoted}\n[[worker]]\nname = \"B\"\nrun = {quoted}\n"
-    );
-    Ok(parse(&text, Path::new("bench.toml"))?)
+    Ok(two_of(command, &more)?)
 }

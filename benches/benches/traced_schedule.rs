@@ -1,24 +1,24 @@
-//! One schedule of two workers under control (world reset included), beside its floor: the same two programs started
-//! and waited for without control, on the same CPU count as the machine gives.
+//! One schedule of two workers under control, from templates and with the world set back, beside its floor: the same two
+//! programs started and waited for without control. Both on one CPU; the floor also on all that the machine has.
 
-use std::{
-    path::Path,
-    process::{Command as Process, Stdio},
-    time::Duration,
-};
+use std::time::Duration;
 
-use criterion::Criterion;
+use benches::{on_one_cpu, two_of, two_untraced};
+use criterion::{BenchmarkId, Criterion};
 use noclobber::{
-    scenario::{Scenario, parse},
     tracer::Engine,
     world::{Ended, Plan, Policy},
 };
 
 /// Programs that read a number in a file and write the next one.
-const SUBJECTS: [(&str, &str); 2] = [
-    ("shell", "read n < n; echo $((n + 1)) > n"),
-    ("python", "/usr/bin/python3 -S -E -c 'n = int(open(\"n\").read()); open(\"n\", \"w\").write(str(n + 1))'"),
+const SUBJECTS: [(&str, &[&str]); 4] = [
+    ("rust", &[env!("CARGO_BIN_EXE_increment")]),
+    ("shell", &["/bin/sh", "-c", "read n < n; echo $((n + 1)) > n"]),
+    ("python -S -E", &["/usr/bin/python3", "-S", "-E", "-c", PYTHON]),
+    ("python", &["/usr/bin/python3", "-c", PYTHON]),
 ];
+
+const PYTHON: &str = "n = int(open('n').read()); open('n', 'w').write(str(n + 1))";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut criterion = Criterion::default()
@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .configure_from_args();
     for (name, command) in SUBJECTS {
         let mut group = criterion.benchmark_group(format!("schedule/{name}"));
-        let mut engine = Engine::start(&scenario(command)?, 0)?;
+        let quoted: Vec<String> = command.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+        let mut engine = Engine::start(&two_of(&quoted.join(" "), "")?, 0)?;
         engine.templates(true)?;
         let plan = Plan::from_policy(Policy::Random { seed: 7 });
         group.bench_function("controlled", |bench| {
@@ -37,38 +38,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 assert_eq!(run.ended, Ended::Done);
             });
         });
+        drop(engine);
         let directory = tempfile::tempdir()?;
-        group.bench_function("floor", |bench| {
-            bench.iter(|| {
-                std::fs::write(directory.path().join("n"), "0\n").expect("the directory is ours");
-                let start = || {
-                    Process::new("/bin/sh")
-                        .args(["-c", command])
-                        .current_dir(directory.path())
-                        .stdout(Stdio::null())
-                        .stderr(Stdio::null())
-                        .spawn()
-                        .expect("a shell starts")
-                };
-                // A worker that meets the file while it is empty fails: that is what an uncontrolled race does.
-                let both = [start(), start()];
-                both.into_iter().for_each(|mut worker| drop(worker.wait()));
+        let mut untraced = |cpus: &str| {
+            group.bench_function(BenchmarkId::new("floor", cpus), |bench| {
+                bench.iter(|| two_untraced(directory.path(), command).expect("it starts"));
             });
-        });
+        };
+        on_one_cpu(|| untraced("one CPU"))?;
+        untraced("all CPUs");
         group.finish();
     }
     Ok(())
-}
-
-fn scenario(command: &str) -> Result<Scenario, Box<dyn std::error::Error>> {
-    let quoted = toml_string(command);
-    let text = format!(
-        "name = \"bench\"\nexpect = \"anomaly\"\nfiles = {{ n = \"0\\n\" }}\n\
-         [[worker]]\nname = \"A\"\nrun = {quoted}\n[[worker]]\nname = \"B\"\nrun = {quoted}\n"
-    );
-    Ok(parse(&text, Path::new("bench.toml"))?)
-}
-
-fn toml_string(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

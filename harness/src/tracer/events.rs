@@ -142,7 +142,7 @@ impl Machine {
             .values()
             .filter_map(|t| match t.state {
                 State::Asleep(InCall::Stopped) => None,
-                State::Asleep(call) if !matches!(t.run_state(), b'S' | b'D') => Some((t.pid, call)),
+                State::Asleep(call) if !t.sleeps_on() => Some((t.pid, call)),
                 _ => None,
             })
             .collect();

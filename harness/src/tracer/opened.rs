@@ -25,6 +25,8 @@ pub(super) struct Opened {
     pub on: u64,
     /// Which device it is, if it is one.
     pub device: (u32, u32),
+    /// Its flags, where our descriptor has others.
+    flags: Option<OFlags>,
 }
 
 impl Opened {
@@ -35,7 +37,7 @@ impl Opened {
 
     /// Access mode and status flags.
     pub(super) fn flags(&self) -> OFlags {
-        rustix::fs::fcntl_getfl(&self.file).unwrap_or(OFlags::empty())
+        self.flags.or_else(|| rustix::fs::fcntl_getfl(&self.file).ok()).unwrap_or(OFlags::empty())
     }
 
     /// Where the next read or write will be.
@@ -63,13 +65,18 @@ impl Opened {
 impl Machine {
     /// Looks at an open file of a task.
     pub(super) fn inspect(&self, pid: Pid, fd: i32) -> Option<Opened> {
-        let file = kernel::borrow_fd(&self.task(pid).pidfd, fd).ok()?;
+        let (file, flags) = match kernel::borrow_fd(&self.task(pid).pidfd, fd) {
+            Ok(file) => (file, None),
+            // The first thread is dead and its files are gone; this one still has them.
+            Err(_) if self.task(pid).process != pid => (path_only(pid, fd)?, Some(flags_of(pid, fd)?)),
+            Err(_) => return None,
+        };
         let stat = rustix::fs::fstat(&file).ok()?;
         let world = stat.st_dev == self.walker.world_device();
         let proc = stat.st_dev == self.walker.proc_device();
         let device = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
         let (inode, on) = (stat.st_ino, stat.st_dev);
-        Some(Opened { file, inode, mode: stat.st_mode, size: stat.st_size as u64, world, proc, on, device })
+        Some(Opened { file, inode, mode: stat.st_mode, size: stat.st_size as u64, world, proc, on, device, flags })
     }
 }
 
@@ -85,9 +92,20 @@ pub(super) fn path_of(pid: Pid, fd: i32) -> String {
 
 /// Whether an exec closes a descriptor.
 pub(super) fn closes_on_exec(pid: Pid, fd: i32) -> bool {
-    let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
-    let flags = info.lines().find_map(|l| l.strip_prefix("flags:")).map(str::trim);
-    flags.and_then(|f| u64::from_str_radix(f, 8).ok()).is_some_and(|f| f & OFlags::CLOEXEC.bits() as u64 != 0)
+    flags_of(pid, fd).is_some_and(|flags| flags.contains(OFlags::CLOEXEC))
+}
+
+/// The flags of a descriptor, close-on-exec among them.
+fn flags_of(pid: Pid, fd: i32) -> Option<OFlags> {
+    let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
+    let flags = info.lines().find_map(|l| l.strip_prefix("flags:"))?.trim();
+    Some(OFlags::from_bits_retain(u32::from_str_radix(flags, 8).ok()?))
+}
+
+/// The file of a descriptor, to look at and no more: this works for any thread.
+fn path_only(pid: Pid, fd: i32) -> Option<OwnedFd> {
+    let path = format!("/proc/{pid}/fd/{fd}");
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty()).ok()
 }
 
 /// The descriptors that a task has open.

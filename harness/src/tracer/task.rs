@@ -161,6 +161,12 @@ impl Task {
             Ok(n) if n > 0 && !call.starts_with(b"running") => {}
             _ => return false,
         }
+        self.sleeps_on()
+    }
+
+    /// Whether one that was asleep still is. Somebody whom a death woke, and who now waits for a page or a lock of the
+    /// kernel's on its way out of the call, is not: only the parent of a vfork sleeps in that state.
+    pub(super) fn sleeps_on(&self) -> bool {
         match self.run_state() {
             b'S' => true,
             b'D' => matches!(self.state, State::Calling(InCall::Vfork) | State::Asleep(InCall::Vfork)),
