@@ -51,9 +51,40 @@ impl Machine {
                     looks = 0;
                     self.continue_private(pid)?;
                 }
+                // So many looks later nobody is on the way any more.
+                None if looks < LOOKS && self.signals_underway() => self.let_run(&mut looks)?,
                 None => return Ok(()),
             }
         }
+    }
+
+    /// Marks sleepers that have got a signal and do not look awake yet. The kernel tells a parent of a death after it
+    /// has told the tracer, on a busy machine long after.
+    fn signals_underway(&mut self) -> bool {
+        if !self.signals.sent {
+            return false;
+        }
+        let sleeper = |t: &Task| match t.state {
+            State::Asleep(InCall::Stopped | InCall::Vfork) => None,
+            State::Asleep(call) => Some(call),
+            _ => None,
+        };
+        // A signal to a process wakes one of its threads: perhaps one that is held, and then none that sleeps.
+        let all_sleep = |process| self.tasks.values().all(|t| t.process != process || sleeper(t).is_some());
+        let coming: Vec<(Pid, InCall)> = self
+            .tasks
+            .values()
+            .filter_map(|t| sleeper(t).map(|call| (t, call)))
+            .filter(|(t, _)| proc_files::has_signal(t.process, t.pid, all_sleep(t.process)))
+            .map(|(t, call)| (t.pid, call))
+            .collect();
+        for (pid, call) in &coming {
+            self.task_mut(*pid).state = match call {
+                InCall::Unknown => State::Running,
+                call => State::Calling(*call),
+            };
+        }
+        !coming.is_empty()
     }
 
     fn wait(&mut self, block: bool) -> Result<Option<(Pid, Status)>, Lost> {

@@ -191,6 +191,17 @@ fn uuid(mut bytes: [u8; 16]) -> String {
     text + "\n"
 }
 
+/// Whether a signal that a thread does not block waits for it; with `shared`, also one to its process.
+pub(super) fn has_signal(process: Pid, thread: Pid, shared: bool) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/status")).unwrap_or_default();
+    let set = |name: &str| {
+        let text = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("0");
+        u64::from_str_radix(text.trim(), 16).unwrap_or(0)
+    };
+    let pending = set("SigPnd:") | if shared { set("ShdPnd:") } else { 0 };
+    pending & !set("SigBlk:") != 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
