@@ -5,13 +5,14 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::error::Malformed;
 use crate::json::{Key, MAX_DEPTH, RawObject, Source, deeper_than, quoted, unquoted};
 use crate::lease::Token;
+use crate::splice::{Layout, Span};
 use crate::task::Task;
 
 /// A queue: its version, its tasks in order, the ids that were done last, and whatever other fields the file has.
@@ -54,21 +55,6 @@ impl Done {
     pub fn attempt(&self) -> Option<u64> {
         self.attempt
     }
-}
-
-/// Where in a file's text the parts lie that a push changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Layout {
-    /// The version.
-    pub(crate) version: u64,
-    /// Where its digits begin.
-    pub(crate) digits: usize,
-    /// Where the next task goes: after the last one, or after the opening bracket.
-    pub(crate) end: usize,
-    /// How many tasks there are.
-    pub(crate) tasks: usize,
-    /// Whether every id stands in the text as [`quoted`] writes it, so that a search for these bytes finds it.
-    pub(crate) plain: bool,
 }
 
 impl Document {
@@ -153,7 +139,11 @@ impl Document {
         let size = size + self.done.iter().map(|done| done.text.get().len() + 4).sum::<usize>();
         let mut out = String::with_capacity(size + 256);
         let plain = self.tasks.iter().all(Task::is_plain) && self.done.iter().all(Done::is_plain);
-        let mut layout = Layout { version: self.version, digits: 0, end: 0, tasks: self.tasks.len(), plain };
+        let one_line = |text: &str| memchr::memchr(b'\n', text.as_bytes()).is_none();
+        let lines = self.tasks.iter().all(|task| one_line(task.text()))
+            && self.done.iter().all(|done| one_line(done.text.get()));
+        let tasks = Span::default();
+        let mut layout = Layout { version: self.version, digits: 0, tasks, done: None, plain, lines };
         for field in &self.fields {
             out.push_str(if out.is_empty() { "{" } else { ", " });
             match field {
@@ -164,11 +154,11 @@ impl Document {
                 }
                 Field::Tasks => {
                     out.push_str(r#""tasks": "#);
-                    layout.end = list(&mut out, self.tasks.iter().map(Task::text));
+                    layout.tasks = list(&mut out, self.tasks.iter().map(Task::text));
                 }
                 Field::Done => {
                     out.push_str(r#""done": "#);
-                    list(&mut out, self.done.iter().map(|done| done.text.get()));
+                    layout.done = Some(list(&mut out, self.done.iter().map(|done| done.text.get())));
                 }
                 Field::Other(key, value) => {
                     out.push_str(&quoted(key));
@@ -238,7 +228,8 @@ impl Document {
         self.done.iter().map(|done| done.id.as_str())
     }
 
-    /// Remembers that a task was completed, for so many tasks and so long.
+    /// Remembers that a task was completed, for so many tasks and so long. Forgotten are the oldest, until one is met that
+    /// need not be.
     pub(crate) fn finish(&mut self, token: &Token, now: Timestamp, keep: usize, age: Duration) {
         if keep == 0 || self.fields.iter().any(|field| matches!(field, Field::Other(key, _) if key == "done")) {
             return;
@@ -246,14 +237,11 @@ impl Document {
         if !self.fields.iter().any(|field| matches!(field, Field::Done)) {
             self.fields.push(Field::Done);
         }
-        let recent = |done: &Done| {
-            let end = done.at.and_then(|at| at.checked_add(age).ok());
-            end.is_none_or(|end| end > now)
-        };
-        self.done.retain(|done| recent(done) && done.id != token.id);
+        self.done.retain(|done| done.id != token.id);
+        let goes = |(place, done): (usize, &Done)| self.done.len() - place + 1 > keep || done.is_older_than(age, now);
+        let forgotten = self.done.iter().enumerate().take_while(|&(place, done)| goes((place, done))).count();
+        self.done.drain(..forgotten);
         self.done.push(Done::new(token, now));
-        let surplus = self.done.len().saturating_sub(keep);
-        self.done.drain(..surplus);
     }
 
     /// Takes the task of this id out.
@@ -264,10 +252,31 @@ impl Document {
 }
 
 impl Done {
-    fn new(token: &Token, at: Timestamp) -> Self {
+    pub(crate) fn new(token: &Token, at: Timestamp) -> Self {
         let text = format!(r#"{{"id":{},"at":"{at}","attempt":{}}}"#, quoted(&token.id), token.attempt);
         let text = RawValue::from_string(text).unwrap_or_else(|error| unreachable!("composed of valid JSON: {error}"));
         Done { text, id: token.id.clone(), at: Some(at), attempt: Some(token.attempt) }
+    }
+
+    /// An entry of the ring; none: it is not one of ours.
+    pub(crate) fn parse(text: &RawValue) -> Option<Self> {
+        let RawObject(fields) = serde_json::from_str(text.get()).ok()?;
+        let field = |name| fields.iter().find(|(key, _)| key == name).map(|(_, value)| *value);
+        let at = field("at").and_then(unquoted).and_then(|at| at.parse().ok());
+        let attempt = field("attempt").and_then(|attempt| attempt.get().parse().ok());
+        let id = unquoted(field("id")?)?;
+        Some(Done { text: text.to_owned(), id, at, attempt })
+    }
+
+    /// Its text in the file.
+    pub(crate) fn text(&self) -> &str {
+        self.text.get()
+    }
+
+    /// Whether it was completed so long ago; never, if it does not say when.
+    pub(crate) fn is_older_than(&self, age: Duration, now: Timestamp) -> bool {
+        let end = self.at.and_then(|at| at.checked_add(age).ok());
+        end.is_some_and(|end| end <= now)
     }
 
     fn is_plain(&self) -> bool {
@@ -275,17 +284,18 @@ impl Done {
     }
 }
 
-/// Writes a list, an entry a line; where the last entry ends.
-fn list<'a>(out: &mut String, entries: impl Iterator<Item = &'a str>) -> usize {
+/// Writes a list, an entry a line; where the entries lie.
+fn list<'a>(out: &mut String, entries: impl Iterator<Item = &'a str>) -> Span {
     out.push('[');
-    let start = out.len();
+    let (begin, mut count) = (out.len(), 0);
     for entry in entries {
-        out.push_str(if out.len() == start { "\n  " } else { ",\n  " });
+        out.push_str(if count == 0 { "\n  " } else { ",\n  " });
         out.push_str(entry);
+        count += 1;
     }
     let end = out.len();
-    out.push_str(if end == start { "]" } else { "\n]" });
-    end
+    out.push_str(if count == 0 { "]" } else { "\n]" });
+    Span { begin, end, count }
 }
 
 /// The ring of completed ids, if the field is it.
@@ -294,14 +304,7 @@ fn parse_done(key: &str, value: &RawValue) -> Option<Vec<Done>> {
         return None;
     }
     let List(texts) = serde_json::from_str(value.get()).ok()?;
-    let entry = |text: &&RawValue| {
-        let RawObject(fields) = serde_json::from_str(text.get()).ok()?;
-        let field = |name| fields.iter().find(|(key, _)| key == name).map(|(_, value)| *value);
-        let at = field("at").and_then(unquoted).and_then(|at| at.parse().ok());
-        let attempt = field("attempt").and_then(|attempt| attempt.get().parse().ok());
-        Some(Done { text: (*text).to_owned(), id: unquoted(field("id")?)?, at, attempt })
-    };
-    texts.iter().map(entry).collect()
+    texts.into_iter().map(Done::parse).collect()
 }
 
 /// The fields of a document, in the order of the text. The tasks are told apart in the first pass over the text already:

@@ -33,6 +33,7 @@ mod note;
 mod operation;
 mod paths;
 mod queue;
+mod quick;
 mod relocate;
 mod splice;
 mod task;

@@ -1,17 +1,17 @@
 //! What the last writer left in the lock file: the proof that the queue file is as we wrote it.
 //!
-//! If the file has the same length and hash, then it is the text that we wrote, in the form that we write, and a task can
-//! be added without parsing it. The bytes themselves are compared in this way, and not the file's inode and times: clocks
+//! If the file has the same length and hash, then it is the text that we wrote, in the form that we write, and can be
+//! changed without parsing all of it. The bytes themselves are compared in this way, and not the file's inode and times: clocks
 //! of file systems tick every few milliseconds, a foreign write within one tick would go unseen, and after a power cut a
 //! file may have other bytes under the same name and date. The file is read in any case, and hashing it costs little.
 
 use serde::{Deserialize, Serialize};
 
 use crate::audit;
-use crate::document::Layout;
+use crate::splice::Layout;
 
 /// The length of every note: a shorter one would leave a part of the longer one before it.
-const LENGTH: usize = 256;
+const LENGTH: usize = 384;
 
 /// A queue file as it was left by its last writer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub(crate) struct Note {
 
 impl Note {
     pub(crate) fn new(size: usize, hash: u32, layout: Layout) -> Self {
-        Note { schema: 1, size, hash: audit::hex(hash), layout }
+        Note { schema: 2, size, hash: audit::hex(hash), layout }
     }
 
     /// The note as the bytes of the lock file: a line of JSON, its sum, and blanks up to the common length.
@@ -44,7 +44,7 @@ impl Note {
         let line = bytes.get(..bytes.iter().position(|&byte| byte == b'\n')?)?.trim_ascii_end();
         let (note, sum) = line.split_at_checked(line.len().checked_sub(9)?)?;
         (sum[1..] == *audit::hash(note).as_bytes()).then_some(())?;
-        serde_json::from_slice(note).ok().filter(|note: &Note| note.schema == 1)
+        serde_json::from_slice(note).ok().filter(|note: &Note| note.schema == 2)
     }
 
     /// Where the parts of the file lie, if it is proven to be as we wrote it.
@@ -57,8 +57,16 @@ impl Note {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::splice::Span;
 
-    const LAYOUT: Layout = Layout { version: 7, digits: 12, end: 30, tasks: 2, plain: true };
+    const LAYOUT: Layout = Layout {
+        version: 7,
+        digits: 12,
+        tasks: Span { begin: 20, end: 30, count: 2 },
+        done: Some(Span { begin: 40, end: 50, count: 1 }),
+        plain: true,
+        lines: true,
+    };
 
     #[test]
     fn only_the_very_same_text_is_proven() {

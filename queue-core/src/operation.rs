@@ -11,9 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::document::Document;
 use crate::error::Error;
 use crate::lease::{Deadline, Moment};
+use crate::quick::Quick;
+use crate::splice::Proven;
 use crate::strategy::Verdict;
 use crate::task::{State, Task};
-use crate::transaction::{Change, Settings};
+use crate::transaction::{Change, Changed, Settings};
 
 /// What a push did with one task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,10 +167,7 @@ impl Operation {
                 if *task.state() != State::Claimed {
                     return Ok((Reply::Task(task.clone()), Verdict::Keep));
                 }
-                match context.settings.is_worn_out(task.attempts()) {
-                    true => task.bury(),
-                    false => task.release(),
-                }
+                task.give_back(context.settings);
                 Ok((Reply::Task(task.clone()), write("release", [&**id])))
             }
             Operation::Revive { id, account } => {
@@ -183,44 +182,73 @@ impl Operation {
     }
 
     fn claim(&self, document: &mut Document, context: Context<'_>) -> (Reply, Verdict) {
-        let Operation::Claim { worker, account, lease, except, request, shard } = self else {
-            unreachable!("asked of a claim alone");
-        };
-        if let Some(request) = request
+        if let Operation::Claim { request: Some(request), .. } = self
             && let Some(task) = document.tasks().iter().find(|task| task.is_claimed_by(request))
         {
             return (Reply::Claimed { task: Some(task.clone()), strays: Vec::new() }, Verdict::Keep);
         }
         let (mut claimed, mut strays, mut changed) = (None, Vec::new(), Vec::new());
         for task in document.tasks_mut() {
-            if !task.is_claimable(context.moment)
-                || account.as_ref().is_some_and(|account| account != task.account())
-                || except.iter().any(|id| id == task.id())
-            {
-                continue;
+            match self.meet(task, context) {
+                Met::Passed => {}
+                Met::Stray => strays.push(task.id().to_owned()),
+                Met::Buried => changed.push(task.id().to_owned()),
+                Met::Claimed => {
+                    changed.push(task.id().to_owned());
+                    claimed = Some(task.clone());
+                    break;
+                }
             }
-            if shard.as_ref().is_some_and(|shard| !crate::strategy::sharded::is_home(shard, task.account())) {
-                strays.push(task.id().to_owned());
-                continue;
-            }
-            changed.push(task.id().to_owned());
-            // Its last worker has not come back, and it has had its chances.
-            if context.settings.is_worn_out(task.attempts()) {
-                task.bury();
-                continue;
-            }
-            let deadline = lease.and_then(|lease| Deadline::after(context.moment, lease));
-            task.claim(worker, deadline, request.as_deref());
-            claimed = Some(task.clone());
-            break;
         }
-        let verdict = match (&claimed, changed.is_empty()) {
-            (_, true) => Verdict::Keep,
-            (Some(_), false) => Verdict::Write { op: "claim", ids: changed },
-            (None, false) => Verdict::Write { op: "bury", ids: changed },
-        };
+        let verdict = Self::claim_verdict(claimed.is_some(), changed);
         (Reply::Claimed { task: claimed, strays }, verdict)
     }
+
+    /// What a claim does with a task that it meets on its way through the queue.
+    pub(crate) fn meet(&self, task: &mut Task, context: Context<'_>) -> Met {
+        let Operation::Claim { worker, account, lease, except, request, shard } = self else {
+            unreachable!("asked of a claim alone");
+        };
+        if !task.is_claimable(context.moment)
+            || account.as_ref().is_some_and(|account| account != task.account())
+            || except.iter().any(|id| id == task.id())
+        {
+            return Met::Passed;
+        }
+        if shard.as_ref().is_some_and(|shard| !crate::strategy::sharded::is_home(shard, task.account())) {
+            return Met::Stray;
+        }
+        // Its last worker has not come back, and it has had its chances.
+        if context.settings.is_worn_out(task.attempts()) {
+            task.bury();
+            return Met::Buried;
+        }
+        let deadline = lease.and_then(|lease| Deadline::after(context.moment, lease));
+        task.claim(worker, deadline, request.as_deref());
+        Met::Claimed
+    }
+
+    /// What is to be written after a claim that has changed these tasks.
+    pub(crate) fn claim_verdict(claimed: bool, changed: Vec<String>) -> Verdict {
+        match (claimed, changed.is_empty()) {
+            (_, true) => Verdict::Keep,
+            (true, false) => Verdict::Write { op: "claim", ids: changed },
+            (false, false) => Verdict::Write { op: "bury", ids: changed },
+        }
+    }
+}
+
+/// What became of a task that a claim met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Met {
+    /// Not for this worker, or not now.
+    Passed,
+    /// Its account has another file.
+    Stray,
+    /// It has had its chances.
+    Buried,
+    /// It is the worker's.
+    Claimed,
 }
 
 /// Takes a finished task out and remembers that it is done.
@@ -299,13 +327,17 @@ fn held<'a>(document: &'a mut Document, id: &str, account: Option<&str>, hold: &
     let task = document
         .find_mut(|task| task.id() == id && of_account(task))
         .ok_or_else(|| Error::UnknownId { id: id.to_owned(), done })?;
-    let holds = *task.state() == State::Claimed
-        && match hold {
-            Hold::Attempt(attempt) => task.attempts() == *attempt,
-            Hold::Worker(worker) => task.worker() == Some(worker),
-            Hold::Any => true,
-        };
-    if holds || *hold == Hold::Any { Ok(task) } else { Err(lease_lost(task, hold)) }
+    if holds(task, hold) { Ok(task) } else { Err(lease_lost(task, hold)) }
+}
+
+/// Whether a task is held as the caller says.
+pub(crate) fn holds(task: &Task, hold: &Hold) -> bool {
+    let claimed = *task.state() == State::Claimed;
+    match hold {
+        Hold::Attempt(attempt) => claimed && task.attempts() == *attempt,
+        Hold::Worker(worker) => claimed && task.worker() == Some(worker),
+        Hold::Any => true,
+    }
 }
 
 /// A claim is lost once the task is no longer claimed, or claimed again.
@@ -373,16 +405,14 @@ impl Change for Operate<'_> {
         Ok(verdict)
     }
 
-    fn appends(&self) -> Option<&[Task]> {
-        match self.operation {
-            Operation::Push { tasks } => Some(tasks),
-            _ => None,
-        }
-    }
-
-    fn appended(&mut self) {
-        let tasks = self.appends().map_or(0, <[Task]>::len);
-        self.reply = Some(Reply::Pushed(vec![Push::Added; tasks]));
+    fn quick(&mut self, text: &Proven<'_>, moment: &dyn Fn() -> Moment) -> Option<Changed> {
+        let Quick { reply, verdict, edit } = self.operation.quick(text, moment, self.settings, self.again)?;
+        let changed = match verdict {
+            Verdict::Keep => Changed::Nothing,
+            Verdict::Write { op, ids } => Changed::Text { text: text.edit(&edit, 1)?, op, ids },
+        };
+        self.reply = Some(reply);
+        Some(changed)
     }
 }
 

@@ -79,6 +79,9 @@ impl<S: Storage> Queue<S> {
             return Ok(());
         }
         // A look without a lock, as a rule the only one.
+        if self.access().lacks_key(target, "moved_from") {
+            return Ok(());
+        }
         let marked: Vec<(String, String)> = match self.strategy().read(&self.access(), target) {
             Ok(document) => {
                 let marked = document.tasks().iter().filter_map(|task| Some((task.id(), task.moved_from()?)));

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use crate::error::{Error, Malformed};
 use crate::json::{RawObject, Source, deeper_than, quoted, unquoted};
 use crate::lease::{Deadline, Moment, Token};
+use crate::transaction::Settings;
 
 /// The account of a task that names none.
 pub const DEFAULT_ACCOUNT: &str = "default";
@@ -233,6 +234,14 @@ impl Task {
         self.lay_down(State::Queued);
     }
 
+    /// Puts the task back, or aside if it has had its chances.
+    pub(crate) fn give_back(&mut self, settings: &Settings) {
+        match settings.is_worn_out(self.attempts) {
+            true => self.bury(),
+            false => self.release(),
+        }
+    }
+
     /// Puts the task aside, for a person to look at.
     pub(crate) fn bury(&mut self) {
         self.lay_down(State::Dead);
@@ -267,9 +276,11 @@ impl Task {
         self.rewrite();
     }
 
-    /// Whether the byte search for its id would find it: the id may also be written with escapes that nobody needs.
+    /// Whether a byte search for its id, or for the request that has claimed it, would find it: they may also be written
+    /// with escapes that nobody needs.
     pub(crate) fn is_plain(&self) -> bool {
-        memchr::memmem::find(self.text.get().as_bytes(), quoted(&self.id).as_bytes()).is_some()
+        let found = |text: &String| memchr::memmem::find(self.text.get().as_bytes(), quoted(text).as_bytes()).is_some();
+        found(&self.id) && self.request.as_ref().is_none_or(found)
     }
 
     /// Brings the text in line with the fields that a claim changes; every other field keeps its text and its place.

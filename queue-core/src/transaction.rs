@@ -9,16 +9,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::audit::{self, Commit, Stamp};
-use crate::document::{Document, Layout};
+use crate::document::Document;
 use crate::error::Error;
 use crate::lease::Moment;
 use crate::note::Note;
 use crate::paths::{beside, directory_of};
 use crate::snapshot::{self, Publishing};
-use crate::splice;
+use crate::splice::{Edited, Layout, Proven};
 use crate::storage::{Meta, Storage};
 use crate::strategy::{Guard, IfMissing, Verdict};
-use crate::task::Task;
 
 /// What an acknowledged operation survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -107,14 +106,29 @@ pub trait Change {
     /// Whatever stands against it; then nothing is written.
     fn apply(&mut self, document: &mut Document, moment: &Moment) -> Result<Verdict, Error>;
 
-    /// The tasks that the change adds at the end if none of their ids is in the file, if it is a change that does nothing
-    /// else. Such a change can be made without reading what the file says.
-    fn appends(&self) -> Option<&[Task]> {
+    /// Makes the change on a text that is proven to be as we wrote it, without reading all of it. None: that cannot be
+    /// done, and nothing has been; the document is to be read.
+    fn quick(&mut self, text: &Proven<'_>, moment: &dyn Fn() -> Moment) -> Option<Changed> {
+        let _ = (text, moment);
         None
     }
+}
 
-    /// The tasks were added in this way.
-    fn appended(&mut self) {}
+/// What [`Change::quick`] made of a text.
+#[derive(Debug)]
+pub enum Changed {
+    /// There is nothing to write.
+    Nothing,
+    /// Another one.
+    #[doc(hidden)]
+    Text {
+        /// The next version.
+        text: Edited,
+        /// As in [`Verdict::Write`].
+        op: &'static str,
+        /// As in [`Verdict::Write`].
+        ids: Vec<String>,
+    },
 }
 
 impl<F: FnMut(&mut Document, &Moment) -> Result<Verdict, Error>> Change for F {
@@ -226,17 +240,38 @@ impl<'a, S: Storage> Access<'a, S> {
     /// # Errors
     /// [`Error::Missing`] unless a new queue may be begun; [`Error::TooLarge`], [`Error::Io`].
     pub fn load(&self, file: &Path, if_missing: IfMissing) -> Result<Loaded, Error> {
+        let found = self.find(file, if_missing)?;
+        let hash = audit::checksum(found.as_ref().map_or(b"", |(bytes, _)| bytes));
+        Ok(Loaded { found, hash })
+    }
+
+    fn find(&self, file: &Path, if_missing: IfMissing) -> Result<Option<(Vec<u8>, Meta)>, Error> {
         match self.storage.read(file, self.settings.max_bytes) {
-            Ok((bytes, meta)) => Ok(Loaded { hash: audit::checksum(&bytes), found: Some((bytes, meta)) }),
+            Ok(found) => Ok(Some(found)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => match if_missing {
                 IfMissing::Refuse => Err(Error::Missing { path: file.to_owned() }),
-                IfMissing::Create => Ok(Loaded { found: None, hash: audit::checksum(b"") }),
+                IfMissing::Create => Ok(None),
             },
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 Err(Error::TooLarge { path: file.to_owned(), limit: self.settings.max_bytes })
             }
             Err(error) => Err(Error::io("read the queue", file, error)),
         }
+    }
+
+    /// Reads a queue file once more; none: it has other bytes than before.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub(crate) fn load_again(
+        &self,
+        file: &Path,
+        if_missing: IfMissing,
+        before: &Loaded,
+    ) -> Result<Option<Loaded>, Error> {
+        let found = self.find(file, if_missing)?;
+        let same = found.as_ref().map(|(bytes, _)| &**bytes) == before.bytes();
+        Ok(same.then_some(Loaded { found, hash: before.hash }))
     }
 
     /// Reads a queue file while others may write it: the rule of [`load`](Self::load).
@@ -258,6 +293,16 @@ impl<'a, S: Storage> Access<'a, S> {
             }
             return self.parse(file, loaded.bytes().unwrap_or_default());
         }
+    }
+
+    /// Whether no object in the file has this key, neither as it is nor written with escapes. Only a look: the file is read
+    /// without a lock, and may be half a version with [`Settings::spare`].
+    pub(crate) fn lacks_key(&self, file: &Path, key: &str) -> bool {
+        let Ok((bytes, _)) = self.storage.read(file, self.settings.max_bytes) else {
+            return false;
+        };
+        let lacks = |text: &str| memchr::memmem::find(&bytes, text.as_bytes()).is_none();
+        lacks(key) && lacks("\\u00")
     }
 
     /// What the bytes of a queue file say.
@@ -284,16 +329,19 @@ impl<'a, S: Storage> Access<'a, S> {
         change: &mut dyn Change,
     ) -> Result<Option<Next>, Error> {
         let stamp = |version| Stamp { version, hash: audit::hex(loaded.hash) };
-        // The file is as we wrote it last, so what it says need not be read to add something.
+        // The file is as we wrote it last, so not all that it says need be read.
         if let Some(bytes) = loaded.bytes()
-            && let Some(tasks) = change.appends()
             && let Some(layout) = note.and_then(|note| Note::layout_of(note, bytes.len(), loaded.hash))
-            && let Some((bytes, layout)) = splice::append(bytes, &layout, tasks)
+            && let Some(proven) = Proven::new(bytes, layout)
+            && let Some(changed) = change.quick(&proven, &|| self.moment())
         {
-            let ids = tasks.iter().map(|task| task.id().to_owned()).collect();
-            let next = Next { read: stamp(layout.version - 1), bytes, layout, op: "push", ids };
-            change.appended();
-            return Ok(Some(next));
+            let read = stamp(proven.version());
+            return Ok(match changed {
+                Changed::Nothing => None,
+                Changed::Text { text: Edited { bytes, layout }, op, ids } => {
+                    Some(Next { read, bytes, layout, op, ids })
+                }
+            });
         }
         let mut document = match loaded.bytes() {
             Some(bytes) => self.parse(file, bytes)?,

@@ -21,6 +21,9 @@ use crate::error::Error;
 use crate::storage::{LockKind, Storage};
 use crate::transaction::{Access, cannot_create};
 
+/// The longest note that is read without the lock.
+const MAX_NOTE: u64 = 4 * 1024;
+
 /// A lock on a file beside the data, and replacement by rename.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Flock {
@@ -52,6 +55,13 @@ impl Flock {
         let noted = held.note().is_some_and(|note| !note.trim_ascii().is_empty());
         record::check_family(access, file, name, noted)?;
         Ok(held)
+    }
+
+    /// What the last writer left for the next one, read without the lock: it may be half of two notes, and then it proves
+    /// nothing.
+    pub(crate) fn peek<S: Storage>(&self, access: &Access<'_, S>, file: &Path) -> Option<Vec<u8>> {
+        let (note, _) = access.storage.read(&lock_file_of(file), MAX_NOTE).ok()?;
+        Some(note)
     }
 
     fn take<'a, S: Storage>(

@@ -51,7 +51,8 @@ impl<S: Storage> Strategy<S> for Optimistic {
     ) -> Result<(), Error> {
         for _ in 0..ATTEMPTS {
             let before = access.load(file, if_missing)?;
-            let next = match access.prepare(file, &before, None, change) {
+            let note = before.bytes().and_then(|_| self.lock.peek(access, file));
+            let next = match access.prepare(file, &before, note.as_deref(), change) {
                 // Half a version, met by a reader without the lock, where the file is exchanged: look under the lock.
                 Err(Error::BadFile { .. }) if access.settings.spare => break,
                 prepared => prepared?,
@@ -60,9 +61,8 @@ impl<S: Storage> Strategy<S> for Optimistic {
                 return Ok(());
             };
             let mut held = self.lock.hold(access, file, if_missing, "optimistic")?;
-            let now = access.load(file, if_missing)?;
             // All bytes, not the version: a foreign writer need not count, and two different files may hash alike.
-            if now.bytes() == before.bytes() {
+            if let Some(now) = access.load_again(file, if_missing, &before)? {
                 return access.commit(file, &now, next, &mut held, access.settings.publishing());
             }
         }

@@ -233,4 +233,5 @@ def main():
         work(queue, hello)
 
 
-main()
+if __name__ == "__main__":
+    main()

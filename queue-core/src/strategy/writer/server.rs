@@ -17,9 +17,11 @@ use crate::document::Document;
 use crate::error::Error;
 use crate::lease::Moment;
 use crate::operation::{Context, Operation, Push, Reply};
+use crate::quick::Quick;
+use crate::splice::{Edited, Proven};
 use crate::storage::{Disk, Storage, is_same_user, socket};
 use crate::task::Task;
-use crate::transaction::{Access, Change, Settings, locked};
+use crate::transaction::{Access, Change, Changed, Settings, locked};
 
 /// How many answers are remembered, for clients that lost their connection and ask again.
 const REMEMBERED: usize = 4096;
@@ -196,19 +198,21 @@ fn commit<S: Storage>(access: &Access<'_, S>, file: &Path, guard: &mut dyn Guard
 struct Batch<'a> {
     requests: &'a [Request],
     settings: &'a Settings,
-    /// All tasks that are pushed, if nothing else is asked.
-    pushed: Option<Vec<Task>>,
     said: Vec<Said>,
 }
 
 impl<'a> Batch<'a> {
     fn new(requests: &'a [Request], settings: &'a Settings) -> Self {
-        let pushed = requests.iter().map(|request| match &request.ask {
+        Batch { requests, settings, said: Vec::new() }
+    }
+
+    /// The pushes from a request on, as one: only the last copy of the text is needed.
+    fn pushes(&self, from: usize) -> Vec<Task> {
+        let tasks = self.requests[from..].iter().map_while(|request| match &request.ask {
             Ask::Operate(Operation::Push { tasks }) => Some(tasks.as_slice()),
             _ => None,
         });
-        let pushed = pushed.collect::<Option<Vec<_>>>().map(|tasks| tasks.concat());
-        Batch { requests, settings, pushed, said: Vec::new() }
+        tasks.collect::<Vec<_>>().concat()
     }
 }
 
@@ -246,16 +250,46 @@ impl Change for Batch<'_> {
         Ok(written.map_or(Verdict::Keep, |(op, ids)| Verdict::Write { op, ids }))
     }
 
-    fn appends(&self) -> Option<&[Task]> {
-        self.pushed.as_deref()
-    }
-
-    fn appended(&mut self) {
-        let added = |request: &Request| match &request.ask {
-            Ask::Operate(Operation::Push { tasks }) => Said::Done(Reply::Pushed(vec![Push::Added; tasks.len()])),
-            _ => unreachable!("only pushes are appended"),
-        };
-        self.said = self.requests.iter().map(added).collect();
+    fn quick(&mut self, text: &Proven<'_>, moment: &dyn Fn() -> Moment) -> Option<Changed> {
+        self.said.clear();
+        let now = moment();
+        let moment = || now.clone();
+        let mut written: Option<(Edited, &'static str, Vec<String>)> = None;
+        let mut at = 0;
+        while at < self.requests.len() {
+            let pushes = Operation::Push { tasks: self.pushes(at) };
+            let (operation, again, together) = match &self.requests[at].ask {
+                Ask::Operate(Operation::Push { .. }) => (&pushes, false, true),
+                Ask::Operate(operation) => (operation, self.requests[at].again, false),
+                Ask::Swap { .. } | Ask::Hold => return None,
+            };
+            let before = written.as_ref().map_or(*text, |(edited, ..)| edited.proven());
+            let Quick { reply, verdict, edit } = operation.quick(&before, &moment, self.settings, again)?;
+            if let Verdict::Write { op, ids } = verdict {
+                // All together are one version.
+                let edited = before.edit(&edit, u64::from(written.is_none()))?;
+                written = Some(match written {
+                    None => (edited, op, ids),
+                    Some((_, all, mut before)) => {
+                        before.extend(ids);
+                        (edited, if all == op { all } else { "batch" }, before)
+                    }
+                });
+            }
+            if together {
+                let answers = self.requests[at..].iter().map_while(|request| match &request.ask {
+                    Ask::Operate(Operation::Push { tasks }) => {
+                        Some(Said::Done(Reply::Pushed(vec![Push::Added; tasks.len()])))
+                    }
+                    _ => None,
+                });
+                self.said.extend(answers);
+            } else {
+                self.said.push(Said::Done(reply));
+            }
+            at = self.said.len();
+        }
+        Some(written.map_or(Changed::Nothing, |(text, op, ids)| Changed::Text { text, op, ids }))
     }
 }
 
