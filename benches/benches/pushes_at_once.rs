@@ -18,7 +18,7 @@ use queue_core::{Durability, Queue, Settings, Task};
 
 const KEPT: usize = 100;
 const PUSHES: usize = 200;
-const ROUNDS: usize = 31;
+const ROUNDS: usize = 11;
 
 /// Who pushes: a name, the strategy, a spare file, accounts.
 const OWN: [(&str, &str, bool); 6] = [
