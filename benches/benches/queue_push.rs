@@ -1,6 +1,6 @@
 //! One push into a queue of 100 and of 1,000 tasks, by each strategy, beside its floor: the same system calls on the
 //! same bytes and the same checks of them (is the file the one that was noted? may the id be in it?), without the library.
-//! `naive` keeps no note, so it parses the file, and its floor has the system calls alone.
+//! `naive` and `lock-dir` keep no note, so they parse the file, and their floors do not.
 //!
 //! Durability is `none`; a disk's own time would hide everything else. `+evidence` adds the snapshot and the audit line.
 
@@ -151,7 +151,6 @@ impl Bench {
             end,
             temporary: beside(".floor.tmp"),
             lock: beside(".lock"),
-            note: beside(".note"),
             strategy: self.file.with_extension("json.strategy"),
             snapshots: beside(".snapshots"),
             audit: beside(".audit.jsonl"),
@@ -189,7 +188,6 @@ struct Floor {
     id: String,
     temporary: PathBuf,
     lock: PathBuf,
-    note: PathBuf,
     strategy: PathBuf,
     snapshots: PathBuf,
     audit: PathBuf,
@@ -275,12 +273,8 @@ impl Floor {
         File::create_new(own.join("owner"))?;
         Disk.rename_new(&own, &lock)?;
         black_box(read(&self.strategy)?);
-        black_box(read(&self.note)?);
         let after = self.next(&self.read()?);
         self.replace(&after)?;
-        let mut note = OpenOptions::new().write(true).create(true).truncate(false).open(&self.note)?;
-        note.write_all(&noted(&after))?;
-        drop(note);
         Disk.rename_new(&lock, &old)?;
         fs::remove_file(old.join("owner"))?;
         fs::remove_dir(&old)

@@ -1,7 +1,7 @@
 //! The names of a queue's companion files.
 //!
-//! Beside `queue.json` lie `.queue.json.lock` (with `lock-dir`: `.queue.json.note`), `.queue.json.audit.jsonl`, the
-//! directory `.queue.json.snapshots`, and for a moment `.queue.json.<pid>-<n>.tmp`.
+//! Beside `queue.json` lie `.queue.json.lock`, `.queue.json.audit.jsonl`, the directory `.queue.json.snapshots`, and
+//! for a moment `.queue.json.<pid>-<n>.tmp`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

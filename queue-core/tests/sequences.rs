@@ -54,8 +54,8 @@ fn comparable<'a>(files: impl Iterator<Item = (&'a Path, Vec<u8>)>) -> Files {
             };
             content = content.lines().map(plain).collect();
         }
-        if name.ends_with(".lock") || name.ends_with(".note") {
-            // The note has the hash of a text with times in it.
+        if name.ends_with(".lock") {
+            // The note names inodes and times.
             content = (if content.is_empty() { "empty" } else { "note" }).to_owned();
         } else if !name.ends_with(".audit.jsonl") {
             content = times_out(&content);

@@ -29,9 +29,6 @@ use crate::transaction::{Access, cannot_create};
 /// How long a waiter sleeps if nothing wakes it: between these, so that several do not look in step.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(60));
 
-/// The longest note that is read.
-const MAX_NOTE: u64 = 4 * 1024;
-
 /// What the name of an owner's entry begins with.
 const OWNER: &str = "owner-";
 
@@ -102,7 +99,6 @@ struct Own<'a, S: Storage> {
     lock: PathBuf,
     directory: PathBuf,
     entry: String,
-    note: PathBuf,
 }
 
 impl<'a, S: Storage> Own<'a, S> {
@@ -120,8 +116,7 @@ impl<'a, S: Storage> Own<'a, S> {
                 }
             }
             // Removed when dropped, from now on.
-            let (lock, note) = (lock_dir_of(file), beside(file, ".note"));
-            let own = Own { storage, lock, entry: entry_of(&process, serial), directory, note };
+            let own = Own { storage, lock: lock_dir_of(file), entry: entry_of(&process, serial), directory };
             let path = own.directory.join(&own.entry);
             storage.create_new(&path, None).map_err(|error| Error::io("prepare the lock directory", &path, error))?;
             return Ok(own);
@@ -210,8 +205,7 @@ impl<'a, S: Storage> Own<'a, S> {
     }
 
     fn held(&self) -> Held<'a, S> {
-        let Own { storage, lock, entry, note, .. } = self;
-        Held { storage, lock: lock.clone(), entry: entry.clone(), note: note.clone() }
+        Held { storage: self.storage, lock: self.lock.clone(), entry: self.entry.clone() }
     }
 }
 
@@ -241,22 +235,9 @@ struct Held<'a, S: Storage> {
     storage: &'a S,
     lock: PathBuf,
     entry: String,
-    /// Where the holders of this lock leave their notes: the lock itself goes with each of them.
-    note: PathBuf,
 }
 
-impl<S: Storage> Guard for Held<'_, S> {
-    fn note(&mut self) -> Option<Vec<u8>> {
-        self.storage.read(&self.note, MAX_NOTE).ok().map(|(note, _)| note)
-    }
-
-    fn keep_note(&mut self, note: &[u8]) {
-        // Without it the next writer parses the file.
-        if let Ok(mut file) = self.storage.open_spare(&self.note, None) {
-            let _ = self.storage.write(&mut file, note);
-        }
-    }
-}
+impl<S: Storage> Guard for Held<'_, S> {}
 
 impl<S: Storage> Drop for Held<'_, S> {
     fn drop(&mut self) {
