@@ -162,11 +162,10 @@ mod tests {
         Moment { now: Timestamp::from_second(10_000).unwrap(), boot: "b".into(), since_boot: 50_000 }
     }
 
+    type Written = (Vec<u8>, crate::splice::Layout);
+
     /// What a parse of everything makes of it: the answer, and the next version if there is one.
-    fn slow(
-        document: &Document,
-        operation: &Operation,
-    ) -> Option<(Reply, Verdict, Option<(Vec<u8>, crate::splice::Layout)>)> {
+    fn slow(document: &Document, operation: &Operation) -> Option<(Reply, Verdict, Option<Written>)> {
         let (mut document, now, settings) = (document.clone(), moment(), settings());
         let (reply, verdict) =
             operation.apply(&mut document, Context { moment: &now, settings: &settings, again: false }).ok()?;
