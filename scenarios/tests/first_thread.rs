@@ -60,7 +60,7 @@ fn the_last_thread_gives_back_what_its_process_held() {
     fs::write(&file, scenario).expect("a scenario");
     let mut hashes = std::collections::BTreeSet::new();
     for _ in 0..5 {
-        let answer = run(&[&file]);
+        let answer = run(std::slice::from_ref(&file));
         assert_eq!(answer.exit, Some(0), "{:?} {}", answer.reports, answer.stderr);
         assert_eq!(answer.report()["explored"]["exhausted"], true);
         // Twice as many when the closing that publishes the write is missed.
