@@ -127,13 +127,7 @@ fn cover(result: &mut Teeth, protections: &Protections) {
     let mut harmless = Vec::new();
     for tooth in result.teeth.iter_mut().filter(|t| t.needed == Some(false)) {
         let Some((_, used)) = protections.contended().find(|(w, _)| **w == tooth.weakening) else { continue };
-        // Who makes a lock file, and who finds it, locks it: then the lock keeps them apart.
-        let locks = [Protection::Flock, Protection::RecordLock];
-        let file = || {
-            let made = tooth.weakening.kind == Protection::ExclusiveCreate && !used.undone;
-            needed.iter().find(|w| made && locks.contains(&w.kind) && w.path == tooth.weakening.path)
-        };
-        tooth.covered_by = used.under.iter().flatten().find(|w| needed.contains(w)).or_else(file).cloned();
+        tooth.covered_by = used.under.iter().flatten().find(|w| needed.contains(w)).cloned();
         if tooth.covered_by.is_none() && tooth.weakening.kind == Protection::Mkdir && !used.undone {
             harmless.push(tooth.weakening.clone());
         }

@@ -8,8 +8,8 @@
 //!
 //! **Inferred.** Without marks only a worker that replaced a path (rename over it, or a rewrite in place) and then
 //! opened it again *and read it* is cut, before its first lock attempt or shared read after the replacement. So every
-//! operation begins with a read of its own; a replacement computed from an older read stays with that read. Nobody is
-//! cut while a file that others use is emptied and not yet written again. Every step lies in exactly one operation.
+//! operation begins with a read of its own; a replacement computed from an older read stays with that read. Every
+//! step lies in exactly one operation.
 //!
 //! **The graph** has all steps except
 //! - lock calls that succeeded: they order, but carry no data. An attempt that failed for good does carry data (the
@@ -296,9 +296,6 @@ fn inferred_cuts(steps: &[Step], own: &[usize], actor: usize, shared: &Shared) -
                     && read_next(steps, &own[position + 1..], path)
                 {
                     let cut = cut_position(steps, own, last + 1..position, actor, shared);
-                    if half_written(steps, own, cut, shared) {
-                        continue;
-                    }
                     cuts.push(cut);
                     replaced.retain(|_, at| *at >= cut);
                 }
@@ -307,23 +304,6 @@ fn inferred_cuts(steps: &[Step], own: &[usize], actor: usize, shared: &Shared) -
         }
     }
     cuts
-}
-
-/// Whether a file that others use was emptied before a position, and is written after it and not before: then what they
-/// find there in between is nothing that an operation left.
-fn half_written(steps: &[Step], own: &[usize], cut: usize, shared: &Shared) -> bool {
-    let mut emptied: BTreeSet<&str> = BTreeSet::new();
-    for step in own[..cut].iter().map(|number| &steps[*number]).filter(|step| !step.failed()) {
-        let Some(path) = step.path.as_deref() else { continue };
-        let trunc = step.op == Op::Truncate || step.flags.iter().any(|flag| flag == "trunc");
-        if trunc && shared.changes(step) {
-            emptied.insert(path);
-        } else if step.op == Op::Write || step.publishes {
-            emptied.remove(path);
-        }
-    }
-    let written = |step: &Step| step.op == Op::Write && step.path.as_deref().is_some_and(|path| emptied.contains(path));
-    own[cut..].iter().any(|number| written(&steps[*number]))
 }
 
 /// Whether the next thing done to the path's content is a read.

@@ -78,13 +78,18 @@ impl Machine {
             .filter(|(t, _)| proc_files::has_signal(t.process, t.pid, all_sleep(t.process)))
             .map(|(t, call)| (t.pid, call))
             .collect();
-        for (pid, call) in &coming {
+        self.rouse(&coming)
+    }
+
+    /// Marks sleepers as busy in their call. Returns whether there were any.
+    fn rouse(&mut self, awake: &[(Pid, InCall)]) -> bool {
+        for (pid, call) in awake {
             self.task_mut(*pid).state = match call {
                 InCall::Unknown => State::Running,
                 call => State::Calling(*call),
             };
         }
-        !coming.is_empty()
+        !awake.is_empty()
     }
 
     fn wait(&mut self, block: bool) -> Result<Option<(Pid, Status)>, Lost> {
@@ -177,13 +182,7 @@ impl Machine {
                 _ => None,
             })
             .collect();
-        for (pid, call) in &awake {
-            self.task_mut(*pid).state = match call {
-                InCall::Unknown => State::Running,
-                call => State::Calling(*call),
-            };
-        }
-        !awake.is_empty()
+        self.rouse(&awake)
     }
 
     /// The next held task that may go on privately: actors in order, tasks of one actor in turns.
