@@ -119,15 +119,19 @@ fn what_it_prints_has_the_keys_of_the_contract_and_naive_is_seen_losing() {
         for key in ["ops", "ops_per_s", "fairness", "fairness_100ms", "lost", "duplicated", "processes", "kept"] {
             assert!(run[key].is_number(), "{key}: {run}");
         }
+        assert!(floors.contains(&&run["floor_id"]), "{run}");
+        // Several that keep no order may break the queue before an operation ends: then there is nothing to time.
+        if run["ops"] == 0 {
+            assert_eq!((&run["strategy"], &run["processes"]), (&"naive".into(), &4.into()), "{run}");
+            continue;
+        }
         for key in ["p50", "p99", "max"] {
             assert!(run["latency_us"][key].as_f64().unwrap() > 0.0, "{key}: {run}");
             assert!(run["wait_us"][key].is_number(), "{key}: {run}");
         }
         assert!(run["ratio_to_floor"].as_f64().unwrap() > 0.0);
-        assert!(floors.contains(&&run["floor_id"]), "{run}");
         if run["strategy"] != "naive" {
             assert_eq!((&run["lost"], &run["duplicated"], &run["failed"]), (&0.into(), &0.into(), &0.into()), "{run}");
-            assert!(run["ops"].as_u64().unwrap() > 0);
         }
     }
     let naive = bench.of("naive");
