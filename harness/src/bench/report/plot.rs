@@ -71,8 +71,8 @@ pub(super) fn escape(text: &str) -> String {
 
 /// Lines over two axes; the vertical one is logarithmic. `ticks` are the horizontal axis's marks.
 pub(super) fn lines(title: &str, x_label: &str, y_label: &str, x: Scale, ticks: &[f64], series: &[Series]) -> String {
-    let ys = || series.iter().flat_map(|one| one.points.iter().map(|point| point.1)).filter(|y| *y > 0.0);
-    let (low, high) = ys().fold((f64::INFINITY, 0.0f64), |(low, high), y| (low.min(y), high.max(y)));
+    let ys = series.iter().flat_map(|one| one.points.iter()).filter(|point| is_drawn(point)).map(|point| point.1);
+    let (low, high) = ys.fold((f64::INFINITY, 0.0f64), |(low, high), y| (low.min(y), high.max(y)));
     if !low.is_finite() || ticks.is_empty() {
         return String::new();
     }
@@ -123,7 +123,7 @@ pub(super) fn lines(title: &str, x_label: &str, y_label: &str, x: Scale, ticks: 
         escape(y_label)
     );
     for one in series {
-        let points: Vec<(f64, f64, bool)> = one.points.iter().copied().filter(|point| point.1 > 0.0).collect();
+        let points: Vec<(f64, f64, bool)> = one.points.iter().copied().filter(is_drawn).collect();
         let path: Vec<String> = points.iter().map(|(a, b, _)| format!("{:.1} {:.1}", across(*a), up(*b))).collect();
         if path.is_empty() {
             continue;
@@ -152,6 +152,11 @@ pub(super) fn lines(title: &str, x_label: &str, y_label: &str, x: Scale, ticks: 
     out
 }
 
+/// Nothing, and a part of nothing, have no place on a logarithmic axis.
+fn is_drawn(point: &(f64, f64, bool)) -> bool {
+    point.1 > 0.0 && point.1.is_finite()
+}
+
 fn legend(series: &[Series]) -> String {
     let mut out = String::from("<ul class=\"legend\">");
     for one in series {
@@ -168,4 +173,24 @@ fn legend(series: &[Series]) -> String {
     }
     out.push_str("</ul>");
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_without_bounds_has_no_place_and_stretches_no_axis() {
+        let drawn = |value: f64| {
+            let points = vec![(1.0, 5.0, false), (8.0, value, true)];
+            let one = Series { name: "s".into(), colour: 0, peer: false, points };
+            lines("cost", "x", "y", Scale::Log, &[1.0, 8.0], &[one])
+        };
+        assert_eq!(drawn(20.0).matches("class=\"lost\"").count(), 1);
+        for value in [f64::INFINITY, f64::NAN, 0.0] {
+            let page = drawn(value);
+            assert!(page.len() < 2000 && !page.contains("inf") && !page.contains("NaN"), "{value}: {page}");
+            assert_eq!(page.matches("class=\"lost\"").count(), 0, "{value}");
+        }
+    }
 }
