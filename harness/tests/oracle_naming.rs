@@ -274,6 +274,24 @@ fn a_reader_of_half_a_file_is_a_torn_read() {
 }
 
 #[test]
+fn what_a_worker_reads_back_of_its_own_is_no_torn_read() {
+    // Each reads what the other writes, and one of them looks at its own notes before they are as it leaves them.
+    let notes = || {
+        let write = |content| vec![Act::Truncate("notes".into()), Act::Write("notes".into(), text(content))];
+        acts([write("draft"), vec![Act::Read("notes".into())], write("fair copy"), vec![Act::Close("notes".into())]])
+    };
+    let grow = |from: &'static str| compute(move |mind| format!("{} and {from}", mind.read[from]));
+    let a = acts([read("x"), notes(), rewrite("y", grow("x"))]);
+    let b = acts([read("y"), rewrite("x", grow("y"))]);
+    let mut programs = programs(&[("x", "0"), ("y", "0"), ("notes", "none")], [a, b]);
+    let run = programs.run("AAABBBBBB");
+    let history = noclobber::oracle::History::of(&run, &programs.initial);
+    let unpublished = |bytes: &[u8]| !history.readings.iter().any(|r| r.path == "notes" && r.fits(bytes));
+    assert!(unpublished(b"none") && unpublished(b"fair copy"), "{:?}", history.readings);
+    assert_eq!(super_kind(&mut programs, &run), Kind::Unserializable);
+}
+
+#[test]
 fn giving_up_at_a_taken_lock_file_is_worker_failed_whatever_the_owner_read() {
     // Nobody waits for the lock file; its owner reads the file, then maps it, and replaces it.
     let add = |me: &'static str| {

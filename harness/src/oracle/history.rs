@@ -43,6 +43,8 @@ pub struct Reading {
     pub version: Option<usize>,
     /// Somebody else's unpublished change was in the file during one of the reads: whose.
     pub during: Option<usize>,
+    /// Its own unpublished change was in the file during one of the reads.
+    pub own: bool,
     /// The bytes: offset and what was there; an empty piece means the file ended there.
     pieces: Vec<(u64, Arc<[u8]>)>,
     /// All bytes were recorded.
@@ -355,13 +357,15 @@ impl History {
             (_, None, 0) => Some(Arc::from([])),
             _ => None,
         };
-        let during = self.dirty.get(&inode).map(|dirty| dirty.by).filter(|by| *by != actor);
+        let writer = self.dirty.get(&inode).map(|dirty| dirty.by);
+        let (during, own) = (writer.filter(|by| *by != actor), writer == Some(actor));
         let at = match self.open.get(&(actor, inode)).copied().flatten() {
             Some(at) => at,
             None => {
                 let version = self.current.get(&inode).copied();
                 let steps = (number, number);
-                let reading = Reading { by: actor, path, steps, version, during, pieces: Vec::new(), complete: true };
+                let (pieces, complete) = (Vec::new(), true);
+                let reading = Reading { by: actor, path, steps, version, during, own, pieces, complete };
                 self.readings.push(reading);
                 self.open.insert((actor, inode), Some(self.readings.len() - 1));
                 self.readings.len() - 1
@@ -372,6 +376,7 @@ impl History {
         let end = reading.pieces.last().map_or(0, |(offset, piece)| offset + piece.len() as u64);
         reading.steps.1 = number;
         reading.during = reading.during.or(during);
+        reading.own |= own;
         match piece {
             // What is mapped is the whole file, whatever was read of it before.
             Some(piece) if step.op == Op::Map => reading.pieces.push((0, piece)),

@@ -22,8 +22,9 @@ pub fn torn_readings<'h>(history: &'h History, workers: &BTreeSet<usize>) -> Vec
 fn is_torn(history: &History, reading: &Reading) -> bool {
     let Some(versions) = history.versions.get(&reading.path) else { return false };
     let published: Vec<_> = versions.iter().filter(|version| version.published && !version.absent).collect();
-    // A version that was too large to be recorded may be the one.
-    reading.known()
+    // Who reads back what it wrote itself meets nobody's half. A version that was too large to be recorded may be the one.
+    !(reading.own && reading.during.is_none())
+        && reading.known()
         && !published.is_empty()
         && published.iter().all(|version| version.bytes.as_deref().is_some_and(|bytes| !reading.fits(bytes)))
 }
