@@ -20,6 +20,7 @@ fn operations() -> Vec<Op> {
         Op::Push { id: "p".into(), account: account.clone() },
         Op::Claim { account: Some(account.clone()) },
         Op::Complete { id: id.clone(), account: account.clone(), attempt: Some(1) },
+        Op::Extend { id: id.clone(), account: account.clone(), attempt: Some(1) },
         Op::Release { id, account: account.clone(), attempt: Some(1) },
         Op::Process { account, then_push: Some("q".into()) },
     ]

@@ -114,6 +114,12 @@ pub(crate) enum Op {
         account: String,
         attempt: Option<u64>,
     },
+    /// Lets the claim hold without end.
+    Extend {
+        id: String,
+        account: String,
+        attempt: Option<u64>,
+    },
     Release {
         id: String,
         account: String,
@@ -137,6 +143,7 @@ pub(crate) enum Outcome {
     /// The task's id and the number of the claim.
     Claimed(Option<(String, u64)>),
     Completed(String),
+    Extended(String),
     Released(String),
     /// The task that was executed, and the one that was pushed.
     Processed {
@@ -188,6 +195,9 @@ fn try_apply<S: Storage>(queue: &Queue<S>, op: &Op) -> Result<Outcome, Error> {
         Op::Complete { id, account, attempt } => {
             Outcome::Completed(queue.complete(id, Some(account), &hold(*attempt))?.id().to_owned())
         }
+        Op::Extend { id, account, attempt } => {
+            Outcome::Extended(queue.extend(id, Some(account), &hold(*attempt), None)?.id().to_owned())
+        }
         Op::Release { id, account, attempt } => {
             Outcome::Released(queue.release(id, Some(account), &hold(*attempt))?.id().to_owned())
         }
@@ -233,6 +243,7 @@ pub(crate) fn any_op() -> impl Strategy<Value = Op> {
         4 => (id(), account()).prop_map(|(id, account)| Op::Push { id, account }),
         3 => prop::option::of(account()).prop_map(|account| Op::Claim { account }),
         2 => (id(), account(), attempt()).prop_map(|(id, account, attempt)| Op::Complete { id, account, attempt }),
+        1 => (id(), account(), attempt()).prop_map(|(id, account, attempt)| Op::Extend { id, account, attempt }),
         2 => (id(), account(), attempt()).prop_map(|(id, account, attempt)| Op::Release { id, account, attempt }),
         1 => (account(), prop::option::of(id())).prop_map(|(account, then_push)| Op::Process { account, then_push }),
         1 => Just(Op::List),

@@ -48,6 +48,14 @@ impl Reference {
                 tasks.done.push(id.clone());
                 Outcome::Completed(tasks.list.remove(index).id)
             }
+            Op::Extend { id, account, attempt } => {
+                let (tasks, index) = self.held(id, account, *attempt)?;
+                // There is no claim to extend, whoever asks.
+                if !tasks.list[index].claimed {
+                    return Err(Refusal::LeaseLost);
+                }
+                Outcome::Extended(id.clone())
+            }
             Op::Release { id, account, attempt } => {
                 let (tasks, index) = self.held(id, account, *attempt)?;
                 tasks.list[index].claimed = false;
