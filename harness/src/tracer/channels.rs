@@ -11,6 +11,7 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     libc,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     unistd::Pid,
@@ -118,6 +119,23 @@ impl Channels {
         let name = listener.name.clone();
         if let Some(connection) = listener.waiting.pop_front() {
             self.ends.insert(socket, Ends { incoming: Some(connection | 1), outgoing: Some(connection), name });
+        }
+    }
+}
+
+/// Whether any of these is ready, after so long at most. The tracer's own timer interrupts even a look that does not wait,
+/// and that says nothing of them.
+pub(super) fn look(fds: &mut [PollFd<'_>], patience: PollTimeout) -> bool {
+    answered(|| poll(fds, patience))
+}
+
+/// What a look that may be interrupted says in the end.
+fn answered(mut look: impl FnMut() -> Result<i32, Errno>) -> bool {
+    loop {
+        match look() {
+            Err(Errno::EINTR) => {}
+            // What cannot be looked at does not make a call wait either.
+            looked => return looked.map_or(true, |ready| ready > 0),
         }
     }
 }
@@ -274,7 +292,7 @@ impl Machine {
             return true;
         }
         let mut fds: Vec<PollFd<'_>> = open.iter().map(|(fd, flags)| PollFd::new(fd.as_fd(), *flags)).collect();
-        poll(&mut fds, PollTimeout::ZERO).map_or(true, |n| n > 0)
+        look(&mut fds, PollTimeout::ZERO)
     }
 
     /// The descriptors that a waiting call watches, and for what.
@@ -361,6 +379,15 @@ mod tests {
             assert_ne!(client.incoming, client.outgoing);
         }
         assert_ne!(channels.ends[&200], channels.ends[&201]);
+    }
+
+    #[test]
+    fn an_interrupted_look_says_nothing() {
+        for (then, ready) in [(Ok(0), false), (Ok(1), true), (Err(Errno::EBADF), true)] {
+            let mut looks = vec![then, Err(Errno::EINTR), Err(Errno::EINTR)];
+            assert_eq!(answered(|| looks.pop().unwrap()), ready, "{then:?}");
+            assert!(looks.is_empty());
+        }
     }
 
     #[test]

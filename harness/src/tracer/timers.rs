@@ -5,13 +5,14 @@ use std::{os::fd::AsFd, os::fd::OwnedFd, rc::Rc};
 
 use nix::{
     libc,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
+    poll::{PollFd, PollFlags, PollTimeout},
     unistd::Pid,
 };
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec};
 
 use super::{
     arch::Registers,
+    channels::look,
     kernel,
     machine::{Lost, Machine},
     memory,
@@ -288,7 +289,7 @@ impl Machine {
                 Ok(file) => {
                     let _ = rustix::time::timerfd_settime(&file, TimerfdTimerFlags::empty(), &spec(1));
                     let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
-                    let _ = poll(&mut fds, PollTimeout::from(MOMENT_MS));
+                    look(&mut fds, PollTimeout::from(MOMENT_MS));
                 }
                 // It was closed.
                 Err(_) => drop(self.timers.list.remove(timer)),
