@@ -40,6 +40,8 @@ fn two_jobs_tell_what_one_tells() {
         ("catalogue/naive/buggy.toml", &["--all", "--search", "exhaustive"]),
         ("catalogue/torn-append/buggy.toml", &["--search", "portfolio", "--max-schedules", "24", "--all"]),
         ("incident/lost-acknowledgement/naive.toml", &[]),
+        ("faults/stale-lock/fixed.toml", &[]),
+        ("faults/repair-killed/buggy.toml", &["--all"]),
     ] {
         let file = folder().join(scenario).display().to_string();
         let run = |jobs: &str| {
@@ -51,6 +53,21 @@ fn two_jobs_tell_what_one_tells() {
         assert_eq!(told(&one), told(&two), "{scenario}");
         assert_eq!(told(&one), told(&three), "{scenario}");
         assert_eq!((one.exit, one.exit), (two.exit, three.exit), "{scenario}");
+    }
+}
+
+/// The same decisions with another fault are another run: none may be taken for the other because it was ready.
+#[test]
+fn what_is_run_ahead_is_never_taken_for_a_run_with_another_fault() {
+    for faults in ["power-cut", "kill"] {
+        let run = |jobs: &str| {
+            let dir = world();
+            let options = ["--jobs", jobs, "--faults", faults, "--state", "true", "--max-schedules", "40"];
+            explore(dir.path(), &options, &["echo a > t; mv t a", ":::", "test -e a || echo b > b"])
+        };
+        let (one, three) = (run("1"), run("3"));
+        assert!(one.report()["explored"]["schedules"].as_u64() > Some(7), "{faults}: {}", one.report());
+        assert_eq!(told(&one), told(&three), "{faults}");
     }
 }
 
@@ -121,6 +138,29 @@ fn a_time_limit_ends_the_search_within_a_schedule_and_nothing_is_called_clean() 
         "{report}"
     );
     assert_eq!(report["explored"]["classes"], 0, "{report}");
+    assert!(report["trace_hash"].is_null(), "{report}");
+}
+
+/// In every explored order this sees one file of the other's two, and ends at once; in the serial order it sees both.
+const QUICK_BESIDE: &str = "if [ -e b1 ]; then if [ -e b2 ]; then i=0; while [ $i -lt 100000000 ]; do i=$((i + 1)); \
+                            done; fi; echo one > seen; else echo none > seen; fi";
+
+#[test]
+fn a_time_limit_that_is_reached_while_a_schedule_is_judged_is_no_loss_of_control() {
+    let dir = world();
+    let began = Instant::now();
+    let options = ["--time-limit", "3s"];
+    let answer = explore(dir.path(), &options, &[QUICK_BESIDE, ":::", "echo > b1; sleep 1; echo > b2"]);
+    let report = answer.report();
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}: {report}", began.elapsed());
+    assert_eq!(
+        (answer.exit, &report["verdict"], &report["explored"]["ended_by"]),
+        (Some(3), &"cannot-tell".into(), &"time".into()),
+        "{report}"
+    );
+    assert!(report["reason"].as_str().is_some_and(|why| why.contains("the time limit was reached while")), "{report}");
+    // The first order was judged and is counted; the one that was not is not.
+    assert_eq!(report["explored"]["classes"], 1, "{report}");
     assert!(report["trace_hash"].is_null(), "{report}");
 }
 

@@ -162,6 +162,7 @@ fn ended(summary: &Summary) -> String {
         None => "what was looked for is found",
         Some(Stop::Exhausted) if summary.exhausted => "no order is left to try",
         Some(Stop::Exhausted) => "nothing is left to try, though some runs did not come to their end",
+        Some(Stop::Bounded) => "nothing is left to try, though a power cut can lead to more",
         Some(Stop::Schedules) => "the budget of schedules is gone",
         Some(Stop::Time) => "the time is over",
         Some(Stop::Interrupt) => "it was interrupted",

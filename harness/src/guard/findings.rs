@@ -73,16 +73,15 @@ impl<'a> Findings<'a> {
         judge: &Judge,
         engine: Shared<'_>,
     ) -> Result<(), String> {
-        if let Some(outcome) = &run.outcome
-            && !self.known.insert(outcome_digest(outcome))
-            && !self.found.is_empty()
-        {
+        let digest = run.outcome.as_ref().map(outcome_digest);
+        if digest.is_some_and(|digest| self.known.contains(&digest)) && !self.found.is_empty() {
             return Ok(());
         }
         let recorded = engine.run(&again(run)).map_err(|e| e.to_string())?;
         if let Some(difference) = difference(run, &recorded) {
             return Err(format!("a found schedule did something else when it was run again: {difference}"));
         }
+        self.known.extend(digest);
         let named = name(case, &recorded, wrong, &judge.references());
         let allowed = self.scenario.oracle.allow.contains(&named.kind);
         let same = |f: &Finding| f.named.kind == named.kind && f.named.object == named.object;

@@ -77,12 +77,18 @@ impl Pool {
 
     /// From now on a schedule is left when this much time is over, or the user interrupts.
     pub(super) fn limit(&mut self, time: Option<Duration>) {
+        self.limited = true;
         self.deadline = time.map(|time| Instant::now() + time);
     }
 
     /// Why a schedule was left before its end, if one was.
     pub(super) fn cut(&self) -> Option<Stop> {
         self.cut
+    }
+
+    /// Whether a schedule may be left; after one was, none is.
+    pub(super) fn is_limited(&self) -> bool {
+        self.limited
     }
 
     /// The search is over: from now on no schedule is left before its end, so that what was found is made plain.
@@ -244,5 +250,11 @@ impl Place {
 
 /// The same plan, but for the sleep set.
 fn alike(a: &Plan, b: &Plan) -> bool {
-    a.prefix == b.prefix && a.then == b.then && (a.lenient, a.record, a.variant) == (b.lenient, b.record, b.variant)
+    // Only the sleep set may differ: a run with another fault, or without a protection, is another run.
+    let plain = |plan: &Plan| (plan.lenient, plan.record, plan.variant);
+    a.prefix == b.prefix
+        && a.then == b.then
+        && plain(a) == plain(b)
+        && a.faults == b.faults
+        && a.weakening == b.weakening
 }

@@ -114,6 +114,11 @@ impl Shared<'_> {
         self.engine.borrow_mut().run(&weaken(plan.clone()), &mut weakened)
     }
 
+    /// Whether a schedule may be left before its end.
+    pub(super) fn is_limited(&self) -> bool {
+        self.engine.borrow().is_limited()
+    }
+
     /// Why a schedule was left before its end, if one was.
     pub(super) fn cut(&self) -> Option<Stop> {
         self.engine.borrow().cut()

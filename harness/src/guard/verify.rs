@@ -5,6 +5,7 @@ use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
     sync::OnceLock,
+    time::Duration,
 };
 
 use super::{
@@ -28,6 +29,14 @@ use crate::{
 /// What is said of one worker all by itself.
 const ALONE: &str = "there is one command, and nothing that it could race with: name another one after `:::`, or give \
                      --copies 2 (two of it at once), --grow, or --faults kill";
+
+/// How long, at most, the judging of a run may go on when the time limit is reached meanwhile: for as long as the limit,
+/// and no longer than this.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What is said when that was not enough.
+const NOT_JUDGED: &str = "the time limit was reached while a schedule was compared with the serial orders: nobody knows \
+                          whether it went wrong";
 
 /// Verifies a scenario.
 ///
@@ -189,9 +198,13 @@ impl<'a> Hunt<'a> {
     fn take(&mut self, explorer: &mut Sweep, run: &Run) -> Result<bool, GuardError> {
         self.came_to_end |= matches!(run.ended, Ended::Done | Ended::Deadlock(_) | Ended::Livelock(_));
         self.learn(run);
-        self.judge(run)?;
+        self.judge_in_time(run)?;
         if let Err(unrepeatable) = explorer.observe(run) {
             self.lose(format!("the same prefix of a schedule did something else: {unrepeatable}"));
+        }
+        if let Some(why) = self.engine.cut() {
+            explorer.cut(why);
+            return Ok(false);
         }
         Ok(!self.lost_control && !self.satisfied())
     }
@@ -207,7 +220,7 @@ impl<'a> Hunt<'a> {
             let plan = Plan { record: true, ..replay.plan() };
             let run = self.engine.run(&plan)?;
             self.learn(&run);
-            self.judge(&run)?;
+            self.judge_in_time(&run)?;
         }
         Ok(!self.findings.is_empty())
     }
@@ -276,6 +289,17 @@ impl<'a> Hunt<'a> {
         }
     }
 
+    /// Judges a run. When the time is over meanwhile this one gets a little more: a run that was made, and perhaps went
+    /// wrong, is not passed over. If that is not enough either, nothing is called clean.
+    fn judge_in_time(&mut self, run: &Run) -> Result<(), GuardError> {
+        let Err(e) = self.judge(run) else { return Ok(()) };
+        if self.engine.cut() != Some(Stop::Time) {
+            return Err(e);
+        }
+        self.engine.engine.borrow_mut().limit(self.scenario.search.time_limit.map(|limit| limit.min(GRACE)));
+        self.judge(run).inspect_err(|_| self.doubt(NOT_JUDGED.to_owned()))
+    }
+
     fn judge(&mut self, run: &Run) -> Result<(), GuardError> {
         match &run.ended {
             Ended::SleepSet | Ended::Infeasible(_) => return Ok(()),
@@ -291,7 +315,12 @@ impl<'a> Hunt<'a> {
             Judgement::Unknown(reason) => self.doubt(reason),
             Judgement::Wrong(wrong) => {
                 self.warnings.extend(wrong.warnings.iter().cloned());
-                if let Err(why) = self.findings.add(&self.case, run, &wrong, &self.judge, self.engine) {
+                let mut added = self.findings.add(&self.case, run, &wrong, &self.judge, self.engine);
+                if added.is_err() && !self.engine.is_limited() {
+                    // The time was over while it was run once more. It is known to be wrong, and is told of.
+                    added = self.findings.add(&self.case, run, &wrong, &self.judge, self.engine);
+                }
+                if let Err(why) = added {
                     self.lose(why);
                 }
             }
@@ -356,7 +385,8 @@ impl<'a> Hunt<'a> {
             self.warnings.iter().filter(|w| w.kind == WarningKind::Coverage).map(|w| w.text.clone()).collect();
         // An interrupt or a time limit may come before anything was run.
         if !self.came_to_end {
-            self.doubt("no schedule came to its end: nothing was explored".into());
+            let why = if summary.stop == Some(Stop::Time) { " within the time limit" } else { "" };
+            self.doubt(format!("no schedule came to its end{why}: nothing was explored"));
         }
         // A time limit is a budget that somebody chose; an interrupt is none.
         if summary.stop == Some(Stop::Interrupt) {
@@ -390,7 +420,7 @@ impl<'a> Hunt<'a> {
         let ended_by = match (self.lost_control, summary.stop) {
             (true, _) => EndedBy::LostControl,
             (_, None) => EndedBy::Found,
-            (_, Some(Stop::Exhausted)) => EndedBy::Exhausted,
+            (_, Some(Stop::Exhausted | Stop::Bounded)) => EndedBy::Exhausted,
             (_, Some(Stop::Schedules)) => EndedBy::Schedules,
             (_, Some(Stop::Time)) => EndedBy::Time,
             (_, Some(Stop::Interrupt)) => EndedBy::Interrupt,
