@@ -93,3 +93,46 @@ fn it_is_deterministic_and_the_replay_shows_it_again() {
     assert_eq!(replayed.named.map(|named| named.kind), Some(anomaly.kind));
     assert!(replayed.divergence.is_none(), "{:?}", replayed.divergence);
 }
+
+/// Compares nothing: every state of the disk is right, so that the whole search is run.
+const NOTHING: &str = "[oracle]\nserial = false\nstate = \"true\"\n";
+
+#[test]
+fn more_states_than_are_tried_are_not_called_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let many = "for i in 1 2 3 4; do echo $i > n$i; done";
+    let report = report_in(dir.path(), many, &format!("at = \"exit\"|{NOTHING}")).unwrap();
+    assert_eq!(report.verdict, Verdict::Clean, "{report:?}");
+    assert!(!report.explored.exhausted, "{}", report.coverage);
+    for said in ["not all orders", "not all that a power cut can lead to", "power-cut: 64 of "] {
+        assert!(report.coverage.contains(said), "{said}: {}", report.coverage);
+    }
+    // What has few states is all tried, and says so.
+    let few = report_in(dir.path(), "echo 1 > n1", &format!("at = \"exit\"|{NOTHING}[search]\nexhaustive = true\n"));
+    let few = few.unwrap();
+    assert_eq!((few.verdict, few.explored.exhausted), (Verdict::Clean, true), "{}", few.coverage);
+}
+
+#[test]
+fn orders_of_those_who_come_after_the_cut_that_are_not_tried_are_told_of() {
+    let after = |name: &str| format!("[[worker]]\nname = \"{name}\"\nafter = [\"W\"]\nrun = \"echo {name} >> log\"\n");
+    let order = "one order of what comes after each";
+    let dir = tempfile::tempdir().unwrap();
+    let one = report_in(dir.path(), "echo 1 > n", &format!("{}{NOTHING}", after("R"))).unwrap();
+    assert_eq!((one.verdict, one.explored.exhausted), (Verdict::Clean, true), "{}", one.coverage);
+    assert!(!one.coverage.contains(order), "{}", one.coverage);
+    let two = report_in(dir.path(), "echo 1 > n", &format!("{}{}{NOTHING}", after("R"), after("S"))).unwrap();
+    assert_eq!((two.verdict, two.explored.exhausted), (Verdict::Clean, false), "{}", two.coverage);
+    assert!(two.coverage.contains(order) && !two.coverage.starts_with("all"), "{}", two.coverage);
+}
+
+#[test]
+fn several_power_cuts_are_the_moments_of_all() {
+    let run = "echo new > t; mv t f; cat f";
+    // Before the rename all is well; when the program has said what it did, it is not.
+    let two = "at = \"rename\"\n[[fault]]\nkind = \"power-cut\"\nat = \"exit\"|";
+    assert_eq!(verdict(run, two), Verdict::Anomaly(Kind::TornFile));
+    let dir = tempfile::tempdir().unwrap();
+    let never = report_in(dir.path(), run, "at = \"rename\"\n[[fault]]\nkind = \"power-cut\"\nat = \"write nothing\"|");
+    assert!(matches!(never, Err(GuardError::Mistake(_))), "{never:?}");
+}

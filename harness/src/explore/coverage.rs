@@ -23,6 +23,7 @@ pub fn coverage(summary: &Summary, assumptions: &[String]) -> String {
             Some(Stop::Schedules) => "; ended by --max-schedules",
             Some(Stop::Time) => "; ended by --time-limit",
             Some(Stop::Interrupt) => "; interrupted",
+            Some(Stop::Bounded) => "; not all that a power cut can lead to",
             Some(Stop::Exhausted) => "; some runs did not come to their end",
             None => "; ended early",
         };

@@ -27,6 +27,8 @@ use crate::{
 pub enum Stop {
     /// Every class was executed (or, for `timeline`, its one schedule).
     Exhausted,
+    /// Nothing is left to run, but of what a power cut can lead to only a bounded part was tried.
+    Bounded,
     /// The budget of schedules is gone.
     Schedules,
     /// The time limit was reached.

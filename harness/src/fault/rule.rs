@@ -1,5 +1,7 @@
 //! Which steps a fault can hit.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use libc::{EACCES, EDQUOT, EFBIG, EINTR, EIO, EMFILE, ENFILE, ENOLCK, ENOMEM, ENOSPC, EPERM, EROFS, ESTALE};
 
 use crate::{
@@ -98,6 +100,22 @@ impl Rule {
     pub fn names(&self, worker: usize, target: &Target<'_>) -> bool {
         self.workers.contains(&worker)
             && self.matcher.as_ref().is_none_or(|m| m.matches_parts(target.op, target.path, target.path2))
+    }
+
+    /// The decisions before which the power is to go, from 0: one for each chosen step that this fault names.
+    pub fn moments(&self, steps: &[Step]) -> BTreeSet<usize> {
+        let mut matches: BTreeMap<u16, u64> = BTreeMap::new();
+        let mut moments = BTreeSet::new();
+        for (at, step) in steps.iter().filter(|step| step.chosen).enumerate() {
+            if self.names(usize::from(step.actor.0), &Target::of(step)) {
+                let count = matches.entry(step.actor.0).or_default();
+                *count += 1;
+                if matches!(self.nth, Nth::Each | Nth::All) || self.nth == Nth::Number(*count) {
+                    moments.insert(at);
+                }
+            }
+        }
+        moments
     }
 
     /// Whether steps of this operation must be choice points although nothing depends on them: closes, syncs and the

@@ -47,6 +47,8 @@ pub struct Sweep {
     cuts: Option<PowerCuts>,
     cut_next: bool,
     cut_steps: u64,
+    /// The rules for power cuts that named a moment of some run.
+    cut_named: BTreeSet<usize>,
     /// For each rule and worker: how many placements there are.
     placed: BTreeMap<(usize, usize), u64>,
     /// Placements of several faults, so that each is explored once.
@@ -89,6 +91,7 @@ impl Sweep {
             cuts: power.map(PowerCuts::new),
             cut_next: false,
             cut_steps: 0,
+            cut_named: BTreeSet::new(),
             placed: BTreeMap::new(),
             together: BTreeSet::new(),
             begun: false,
@@ -152,8 +155,8 @@ impl Sweep {
         let tried = self.cuts.as_ref().map_or(0, PowerCuts::tried);
         if self.branches.iter().map(|b| b.runs).sum::<u64>() + tried >= self.search.max_schedules {
             let done = self.branches.iter().all(|b| b.over || b.explorer.summary().exhausted)
-                && self.cuts.as_ref().is_none_or(PowerCuts::is_exhausted);
-            return self.over(if done { Stop::Exhausted } else { Stop::Schedules });
+                && self.cuts.as_ref().is_none_or(PowerCuts::is_done);
+            return self.over(if done { self.all_done() } else { Stop::Schedules });
         }
         // In turns with everything else.
         self.cut_next = !self.cut_next || self.branches.iter().all(|b| b.over);
@@ -182,7 +185,7 @@ impl Sweep {
             self.cut_next = true;
             return Some(plan);
         }
-        self.over(Stop::Exhausted)
+        self.over(self.all_done())
     }
 
     /// Plans that will probably come next: see [`Explorer::upcoming`].
@@ -205,6 +208,9 @@ impl Sweep {
         if self.cut_next && !run.faults.is_empty() {
             self.cut_steps += run.steps.len() as u64;
             self.hash.add(run);
+            if let Some(cuts) = &mut self.cuts {
+                cuts.observe(run);
+            }
             let cut = run.steps.iter().any(|step| step.fault().is_some());
             return Ok(if cut { Seen::New } else { Seen::Incomplete });
         }
@@ -227,6 +233,9 @@ impl Sweep {
         self.place(run, first || seen == Seen::Shared);
         if let Some(cuts) = &mut self.cuts {
             cuts.place(run);
+            let named = self.rules.iter().enumerate().filter(|(_, rule)| rule.kind == FaultKind::PowerCut);
+            let named = named.filter(|(_, rule)| !rule.moments(&run.steps).is_empty()).map(|(number, _)| number);
+            self.cut_named.extend(named);
         }
         Ok(seen)
     }
@@ -267,8 +276,8 @@ impl Sweep {
 
     /// Patterns that never matched a step, as written; to be asked when the search is over.
     pub fn unmatched(&self) -> Vec<String> {
-        let unused = |number: &usize| match (&self.rules[*number].kind, &self.cuts) {
-            (FaultKind::PowerCut, Some(cuts)) => cuts.tried() == 0,
+        let unused = |number: &usize| match &self.rules[*number].kind {
+            FaultKind::PowerCut => !self.cut_named.contains(number),
             _ => !self.fired(*number),
         };
         let rules = (0..self.rules.len()).filter(unused);
@@ -388,6 +397,14 @@ impl Sweep {
                 let explorer = (self.make)();
                 self.branches.push(Branch { faults: all, explorer, over: false, runs: 0, fired: false });
             }
+        }
+    }
+
+    /// Why the search ends when nothing is left to run.
+    fn all_done(&self) -> Stop {
+        match &self.cuts {
+            Some(cuts) if !cuts.is_exhausted() => Stop::Bounded,
+            _ => Stop::Exhausted,
         }
     }
 

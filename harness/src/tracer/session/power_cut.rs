@@ -9,7 +9,7 @@ use std::{
 use super::Session;
 use crate::{
     fault::{
-        Rule, Target,
+        Rule,
         power_cut::{Event, Limits, State, States, states},
     },
     scenario::{Acknowledging, FaultKind, Nth},
@@ -57,23 +57,14 @@ impl Session {
 
     /// The decisions before which the scenario wants the power to go (`at`, `nth`, `worker`); `None`: any.
     fn wanted_moments(&self) -> Option<BTreeSet<usize>> {
-        let fault = self.scenario.faults.iter().find(|fault| fault.parsed_kind() == Ok(FaultKind::PowerCut))?;
-        if fault.at.is_none() && fault.nth == Nth::Each && fault.workers.len() == self.scenario.workers.len() {
+        let rules = self.scenario.faults.iter().filter_map(|fault| Rule::new(fault).ok());
+        let rules: Vec<Rule> = rules.filter(|rule| rule.kind == FaultKind::PowerCut).collect();
+        let everybody = self.scenario.workers.len();
+        if rules.iter().any(|r| r.is_general() && r.at.is_none() && r.nth == Nth::Each && r.workers.len() == everybody)
+        {
             return None;
         }
-        let rule = Rule::new(fault).ok()?;
-        let mut matches: BTreeMap<u16, u64> = BTreeMap::new();
-        let mut wanted = BTreeSet::new();
-        for (at, step) in self.machine.steps.iter().filter(|step| step.chosen).enumerate() {
-            if rule.names(usize::from(step.actor.0), &Target::of(step)) {
-                let count = matches.entry(step.actor.0).or_default();
-                *count += 1;
-                if matches!(rule.nth, Nth::Each | Nth::All) || rule.nth == Nth::Number(*count) {
-                    wanted.insert(at);
-                }
-            }
-        }
-        Some(wanted)
+        Some(rules.iter().flat_map(|rule| rule.moments(&self.machine.steps)).collect())
     }
 
     /// The distinct states in which a power cut of this run may leave the disk, and the first moment for each.
