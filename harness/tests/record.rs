@@ -265,7 +265,12 @@ fn signals_reach_the_commands() {
     // As from a terminal, to all of the group; and as from `kill`, to us alone.
     for (group, sent) in [(true, SIGINT), (false, SIGTERM)] {
         let case = Case::new();
-        let command = "trap 'echo caught > caught; exit 9' INT TERM; touch started; while :; do sleep 0.05; done";
+        case.write(
+            "patient.sh",
+            "trap 'echo caught > caught; exit 9' INT TERM; touch started; while :; do sleep 0.05; done",
+        );
+        // What was ignored when a shell began it cannot trap, and tests in the background are begun so.
+        let command = "exec env --default-signal=INT,TERM sh patient.sh";
         let mut child = case.command(&["record", "-q", "--", command]);
         let mut child = child.process_group(0).spawn().unwrap();
         case.wait_for("started");
