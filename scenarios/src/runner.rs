@@ -44,6 +44,23 @@ impl Answer {
             other => panic!("{} reports: {}", other.len(), self.stderr),
         }
     }
+
+    /// The only report in a line, under this name.
+    ///
+    /// # Panics
+    /// When there is none, or more than one.
+    pub fn line(&self, name: &str) -> String {
+        let explored = &self.report()["explored"];
+        format!(
+            "{name}: {} in {} classes of {} schedules, exhausted {}, {} outcomes, {:.1} s",
+            self.report()["verdict"],
+            explored["classes"],
+            explored["schedules"],
+            explored["exhausted"],
+            explored["outcomes"],
+            explored["seconds"].as_f64().unwrap_or_default(),
+        )
+    }
 }
 
 /// The folder of the scenarios.

@@ -19,16 +19,7 @@ fn every_mistake_is_found_and_every_repair_is_clean() {
             let answer = run(&[case.join(form)]);
             let report = answer.report();
             let explored = &report["explored"];
-            let line = format!(
-                "{}/{form}: {} in {} classes of {} schedules, exhausted {}, {} outcomes, {:.1} s",
-                case.file_name().unwrap_or_default().to_string_lossy(),
-                report["verdict"],
-                explored["classes"],
-                explored["schedules"],
-                explored["exhausted"],
-                explored["outcomes"],
-                explored["seconds"].as_f64().unwrap_or_default(),
-            );
+            let line = answer.line(&format!("{}/{form}", case.file_name().unwrap_or_default().to_string_lossy()));
             println!("{line}");
             let mended = form == "fixed.toml";
             // Each mended form is small enough to be told for all orders.

@@ -22,16 +22,7 @@ fn every_strategy_does_what_is_said_of_it() {
     for scenario in &scenarios {
         let answer = run(std::slice::from_ref(scenario));
         let report = answer.report();
-        let explored = &report["explored"];
-        let line = format!(
-            "{}: {} in {} classes of {} schedules, exhausted {}, {:.1} s",
-            scenario.file_stem().unwrap_or_default().to_string_lossy(),
-            report["verdict"],
-            explored["classes"],
-            explored["schedules"],
-            explored["exhausted"],
-            explored["seconds"].as_f64().unwrap_or_default(),
-        );
+        let line = answer.line(&scenario.file_stem().unwrap_or_default().to_string_lossy());
         println!("{line}");
         if answer.exit != Some(0) {
             wrong.push(format!("{line}\n{}\n{}", report["reason"], report["anomalies"]));

@@ -63,14 +63,7 @@ fn clean(dir: &Path, name: &str, text: &str, all: bool) {
     let answer = scenarios::run(&[file]);
     let report = answer.report();
     let explored = &report["explored"];
-    let line = format!(
-        "{name}: {} in {} classes of {} schedules, exhausted {}, {:.1} s",
-        report["verdict"],
-        explored["classes"],
-        explored["schedules"],
-        explored["exhausted"],
-        explored["seconds"].as_f64().unwrap_or_default(),
-    );
+    let line = answer.line(name);
     println!("{line}");
     assert_eq!(answer.exit, Some(0), "{line}\n{}\n{}", report["reason"], report["anomalies"]);
     assert!(!all || explored["exhausted"] == true, "{line}");

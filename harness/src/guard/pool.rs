@@ -248,13 +248,10 @@ impl Place {
     }
 }
 
-/// The same plan, but for the sleep set.
+/// The same plan, but for the sleep set: a run with another fault, or without a protection, is another run.
 fn alike(a: &Plan, b: &Plan) -> bool {
-    // Only the sleep set may differ: a run with another fault, or without a protection, is another run.
-    let plain = |plan: &Plan| (plan.lenient, plan.record, plan.variant);
-    a.prefix == b.prefix
-        && a.then == b.then
-        && plain(a) == plain(b)
-        && a.faults == b.faults
-        && a.weakening == b.weakening
+    // All fields are named, so that a new one cannot be forgotten here.
+    let Plan { prefix, lenient, then, sleep: _, record, variant, faults, weakening } = a;
+    (prefix, lenient, then) == (&b.prefix, &b.lenient, &b.then)
+        && (record, variant, faults, weakening) == (&b.record, &b.variant, &b.faults, &b.weakening)
 }

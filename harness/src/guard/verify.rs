@@ -315,8 +315,9 @@ impl<'a> Hunt<'a> {
             Judgement::Unknown(reason) => self.doubt(reason),
             Judgement::Wrong(wrong) => {
                 self.warnings.extend(wrong.warnings.iter().cloned());
+                let limited = self.engine.is_limited();
                 let mut added = self.findings.add(&self.case, run, &wrong, &self.judge, self.engine);
-                if added.is_err() && !self.engine.is_limited() {
+                if added.is_err() && limited && !self.engine.is_limited() {
                     // The time was over while it was run once more. It is known to be wrong, and is told of.
                     added = self.findings.add(&self.case, run, &wrong, &self.judge, self.engine);
                 }
