@@ -88,7 +88,7 @@ fn serve(common: &Common) -> Result<(), Error> {
         std::process::exit(0);
     });
     let idle = Duration::from_secs(24 * 60 * 60);
-    writer::serve(&queue.access(), &file, Flock::new(&common.options()), idle, &mut |_| told = say("ready\n"))?;
+    writer::serve(&queue, Flock::new(&common.options()), idle, &mut |_| told = say("ready\n"))?;
     told
 }
 

@@ -12,9 +12,8 @@ use crate::strategy::{Flock, record, writer};
 /// Writes for all.
 pub(super) fn run(common: &Common, idle: Duration) -> Result<Exit, Error> {
     let queue = common.open()?;
-    let file = queue.resolve(queue.path())?;
     let mut told = Ok(());
-    let served = writer::serve(&queue.access(), &file, Flock::new(&common.options()), idle, &mut |socket| {
+    let served = writer::serve(&queue, Flock::new(&common.options()), idle, &mut |socket| {
         told = report::object(&json!({"op": "serve", "outcome": "serving", "socket": socket.display().to_string()}));
     });
     for warning in queue.take_warnings() {

@@ -29,6 +29,7 @@ use crate::storage::Storage;
 use crate::transaction::{Access, Change, locked};
 use protocol::{Ask, Request, Response, Said};
 
+mod pace;
 mod protocol;
 mod server;
 

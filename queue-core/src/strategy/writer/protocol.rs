@@ -98,11 +98,16 @@ impl Said {
 
 /// Sends one message.
 pub(super) fn send<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result<()> {
+    to.write_all(&line_of(message)?)
+}
+
+/// A message as it is sent.
+pub(super) fn line_of<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     // A document has line breaks of its own, between its values; in strings they are escaped.
     line.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     line.push(b'\n');
-    to.write_all(&line)
+    Ok(line)
 }
 
 /// Receives one message. An end of the stream before it is [`io::ErrorKind::UnexpectedEof`].

@@ -7,16 +7,18 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 use serde_json::value::RawValue;
 
 use super::super::flock::Held;
 use super::super::{Flock, Guard, IfMissing, Verdict};
-use super::protocol::{Ask, MAX_LINE, Request, Response, Said, send};
+use super::pace::Pace;
+use super::protocol::{Ask, MAX_LINE, Request, Response, Said, line_of};
 use crate::document::Document;
 use crate::error::Error;
 use crate::lease::Moment;
 use crate::operation::{Context, Operation, Push, Reply};
+use crate::queue::Queue;
 use crate::quick::Quick;
 use crate::splice::{Edited, Proven};
 use crate::storage::{Disk, Storage, is_same_user, socket};
@@ -41,12 +43,12 @@ pub struct Served {
 /// [`Error::LockTimeout`] if somebody else has the lock (as long as [`Settings::timeout`] says); those of opening the
 /// lock and the socket.
 pub fn serve(
-    access: &Access<'_, Disk>,
-    file: &Path,
+    queue: &Queue<Disk>,
     lock: Flock,
     idle: Duration,
     listening: &mut dyn FnMut(&Path),
 ) -> Result<Served, Error> {
+    let (access, file) = (&queue.access(), &*queue.resolve(queue.path())?);
     let mut held = lock.hold(access, file, IfMissing::Create, "writer")?;
     let path =
         access.storage.meeting_point(file).map_err(|error| Error::io("find the writer's socket", file, error))?;
@@ -61,8 +63,15 @@ pub fn serve(
     listener.set_nonblocking(true).map_err(failed)?;
     listening(&path);
 
-    let mut server =
-        Server { access, file, clients: Vec::new(), answers: Answers::default(), served: Served::default() };
+    let mut server = Server {
+        access,
+        file,
+        clients: Vec::new(),
+        answers: Answers::default(),
+        served: Served::default(),
+        pace: Pace::default(),
+        buffer: vec![0; 64 * 1024],
+    };
     let mut last = access.storage.monotonic();
     loop {
         let left = idle.saturating_sub(access.storage.monotonic().saturating_sub(last));
@@ -88,18 +97,17 @@ struct Server<'a> {
     clients: Vec<Client>,
     answers: Answers,
     served: Served,
+    pace: Pace,
+    /// For what arrives.
+    buffer: Vec<u8>,
 }
 
 impl Server<'_> {
     /// Waits until somebody connects, asks or hangs up.
     fn wait(&self, listener: &UnixListener, limit: Duration) -> io::Result<()> {
-        let limit = u16::try_from(limit.as_millis() + 1).unwrap_or(u16::MAX);
         let mut polled = vec![PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-        polled.extend(self.clients.iter().map(|client| PollFd::new(client.stream.as_fd(), PollFlags::POLLIN)));
-        match poll(&mut polled, PollTimeout::from(limit)) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        polled.extend(self.clients.iter().map(Client::polled));
+        poll(&mut polled, limit)
     }
 
     fn accept(&mut self, listener: &UnixListener) -> io::Result<()> {
@@ -107,7 +115,7 @@ impl Server<'_> {
             match listener.accept() {
                 Ok((stream, _)) if is_same_user(&stream) => {
                     stream.set_nonblocking(true)?;
-                    self.clients.push(Client { stream, received: Vec::new(), gone: false });
+                    self.clients.push(Client { stream, received: Vec::new(), gone: false, answered: 0 });
                 }
                 // Another user: not even an answer.
                 Ok(_) => {}
@@ -121,26 +129,24 @@ impl Server<'_> {
 
     /// Takes what has arrived, carries it out, answers. Whether there was anything.
     fn turn(&mut self, held: &mut Held<'_, Disk>) -> bool {
-        let mut batch = Vec::new();
-        let mut holders = Vec::new();
-        for (client, index) in self.clients.iter_mut().zip(0..) {
-            for request in client.receive() {
-                match request.ask {
-                    // After the rest, one at a time.
-                    Ask::Hold => holders.push((index, request.id)),
-                    _ => batch.push((index, request)),
-                }
-            }
+        let (mut batch, mut holders) = (Vec::new(), Vec::new());
+        self.receive(&mut batch, &mut holders);
+        if !batch.is_empty() && holders.is_empty() {
+            self.gather(&mut batch, &mut holders);
         }
         let any = !batch.is_empty() || !holders.is_empty();
-        self.carry_out(batch, held);
+        if !batch.is_empty() {
+            let begun = self.access.storage.monotonic();
+            self.carry_out(batch, held);
+            self.pace.wrote(self.access.storage.monotonic().saturating_sub(begun));
+        }
         for (index, id) in holders {
             self.clients[index].answer(&Response { id, said: Said::Held });
             self.served.requests += 1;
             // Blocking, until it has said what to write or is gone: what a lock would do.
             let _ = self.clients[index].stream.set_nonblocking(false);
             while !self.clients[index].gone {
-                let requests = self.clients[index].receive();
+                let requests = self.clients[index].receive(&mut self.buffer);
                 if !requests.is_empty() {
                     let requests: Vec<_> =
                         requests.into_iter().filter(|request| !matches!(request.ask, Ask::Hold)).collect();
@@ -152,6 +158,47 @@ impl Server<'_> {
         }
         self.clients.retain(|client| !client.gone);
         any
+    }
+
+    /// Takes what has arrived. Who wants to hold the file comes after the rest, one at a time.
+    fn receive(&mut self, batch: &mut Vec<(usize, Request)>, holders: &mut Vec<(usize, String)>) {
+        for (client, index) in self.clients.iter_mut().zip(0..) {
+            for request in client.receive(&mut self.buffer) {
+                match request.ask {
+                    Ask::Hold => holders.push((index, request.id)),
+                    _ => batch.push((index, request)),
+                }
+            }
+        }
+    }
+
+    /// Waits for a moment for those who were answered by the last two writes, see [`Pace`].
+    fn gather(&mut self, batch: &mut Vec<(usize, Request)>, holders: &mut Vec<(usize, String)>) {
+        let mut missing = self.missing(batch);
+        if missing.is_empty() {
+            return;
+        }
+        let Some(limit) = self.pace.patience() else { return };
+        let begun = self.access.storage.monotonic();
+        while !missing.is_empty() && holders.is_empty() {
+            let left = limit.saturating_sub(self.access.storage.monotonic().saturating_sub(begun));
+            // Only these: who has asked already would end every wait at once if it hung up.
+            let mut polled: Vec<PollFd<'_>> = missing.iter().map(|&index| self.clients[index].polled()).collect();
+            if left.is_zero() || poll(&mut polled, left).is_err() {
+                break;
+            }
+            self.receive(batch, holders);
+            missing = self.missing(batch);
+        }
+        self.pace.waited(missing.is_empty());
+    }
+
+    /// The clients that were answered lately and have not asked again.
+    fn missing(&self, batch: &[(usize, Request)]) -> Vec<usize> {
+        let lately = self.served.batches.saturating_sub(1).max(1);
+        let silent = |index: &usize| !batch.iter().any(|(asked, _)| asked == index);
+        let known = |index: &usize| !self.clients[*index].gone && self.clients[*index].answered >= lately;
+        (0..self.clients.len()).filter(known).filter(silent).collect()
     }
 
     fn carry_out(&mut self, batch: Vec<(usize, Request)>, held: &mut Held<'_, Disk>) {
@@ -167,12 +214,17 @@ impl Server<'_> {
         let said = commit(self.access, self.file, held, &requests);
         for (index, request) in known {
             let said = self.answers.get(&request.id).unwrap_or_else(|| unreachable!("just looked up")).clone();
-            self.clients[index].answer(&Response { id: request.id, said });
+            self.answer(index, &Response { id: request.id, said });
         }
         for ((index, request), said) in clients.into_iter().zip(requests).zip(said) {
             self.answers.remember(&request.id, &said);
-            self.clients[index].answer(&Response { id: request.id, said });
+            self.answer(index, &Response { id: request.id, said });
         }
+    }
+
+    fn answer(&mut self, index: usize, response: &Response) {
+        self.clients[index].answer(response);
+        self.clients[index].answered = self.served.batches;
     }
 }
 
@@ -321,15 +373,16 @@ struct Client {
     /// What has arrived of a request that is not complete.
     received: Vec<u8>,
     gone: bool,
+    /// Which batch its last answer was in, from 1.
+    answered: u64,
 }
 
 impl Client {
     /// The requests that have arrived completely.
-    fn receive(&mut self) -> Vec<Request> {
-        let mut buffer = [0; 64 * 1024];
+    fn receive(&mut self, buffer: &mut [u8]) -> Vec<Request> {
         let mut requests = Vec::new();
         loop {
-            match self.stream.read(&mut buffer) {
+            match self.stream.read(buffer) {
                 Ok(0) => self.gone = true,
                 Ok(count) => {
                     let before = self.received.len();
@@ -364,16 +417,50 @@ impl Client {
 
     /// Answers. A client that does not read its answers is given up rather than waited for.
     fn answer(&mut self, response: &Response) {
-        let sent = self
+        let Ok(line) = line_of(response) else {
+            self.gone = true;
+            return;
+        };
+        // As a rule the socket takes it at once.
+        let sent = match self.stream.write(&line) {
+            Ok(count) if count == line.len() => return,
+            Ok(count) => count,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => 0,
+            Err(_) => {
+                self.gone = true;
+                return;
+            }
+        };
+        let rest = self
             .stream
             .set_nonblocking(false)
             .and_then(|()| self.stream.set_write_timeout(Some(Duration::from_secs(5))))
-            .and_then(|()| send(&mut self.stream, response))
-            .and_then(|()| self.stream.flush())
+            .and_then(|()| self.stream.write_all(&line[sent..]))
             .and_then(|()| self.stream.set_nonblocking(true));
-        if sent.is_err() {
+        if rest.is_err() {
             self.gone = true;
         }
+    }
+
+    /// For waiting until it says something or hangs up.
+    fn polled(&self) -> PollFd<'_> {
+        PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)
+    }
+}
+
+/// Waits until one of them is ready, or so long. A signal ends it, too.
+fn poll(these: &mut [PollFd<'_>], limit: Duration) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    let done = nix::poll::ppoll(these, Some(nix::sys::time::TimeSpec::from_duration(limit)), None);
+    // In whole milliseconds; less than one is none.
+    #[cfg(not(target_os = "linux"))]
+    let done = {
+        let millis = u16::try_from(limit.as_millis()).unwrap_or(u16::MAX);
+        nix::poll::poll(these, nix::poll::PollTimeout::from(millis))
+    };
+    match done {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
