@@ -35,6 +35,18 @@ const USUAL: Duration = Duration::from_secs(150);
 /// How long starting and ending the processes of a slice takes, about.
 const OVERHEAD: Duration = Duration::from_millis(150);
 
+/// How long each slice is that is kept for a comparison, and with peers, some of which look for a lock but every quarter
+/// of a second. What disturbs a machine lasts longer than a slice, so many short slices in turns tell more than a few
+/// long ones: for the same time, of a flock alone, an interval half as wide.
+const GUARD: Duration = Duration::from_millis(20);
+const GUARD_PEERS: Duration = Duration::from_millis(150);
+
+/// How long starting and ending `queue`'s processes takes, and waiting until they are warm.
+const GUARD_OVERHEAD: Duration = Duration::from_millis(60);
+
+/// The most repetitions, if nobody says how many.
+const GUARD_MOST: usize = 250;
+
 /// The most workers of a slice.
 const MAX_PROCESSES: usize = 256;
 
@@ -317,28 +329,7 @@ fn suite(args: &BenchArgs, scratch: &Path) -> Result<Suite, String> {
         ));
     }
     let guard = args.save.is_some() || args.against.is_some();
-    let repetitions = args.repetitions.map_or(
-        if guard {
-            10
-        } else if args.quick {
-            3
-        } else {
-            5
-        },
-        usize::from,
-    );
-    let slices = u32::try_from(cases.len() * repetitions).unwrap_or(u32::MAX);
-    let measured = args.measure.unwrap_or(if args.full {
-        Duration::from_secs(1)
-    } else {
-        let all = if args.quick { QUICK } else { USUAL };
-        let most = Duration::from_millis(if args.quick { 400 } else { 1000 });
-        (all / slices).saturating_sub(OVERHEAD).clamp(Duration::from_millis(150), most)
-    });
-    if measured < Duration::from_millis(10) || measured > Duration::from_secs(3600) {
-        return Err("--measure: a time from 10ms to 1h is wanted".to_owned());
-    }
-    let warm_up = args.warm_up.unwrap_or((measured / 5).clamp(Duration::from_millis(30), Duration::from_millis(300)));
+    let timing = timing(args, &cases, &competitors)?;
     if !(args.slowdown > 2.0 && args.slowdown < 100.0) {
         return Err("--slowdown: per cent between 2, which are always tolerated, and 100 are wanted".to_owned());
     }
@@ -346,13 +337,44 @@ fn suite(args: &BenchArgs, scratch: &Path) -> Result<Suite, String> {
         competitors,
         cases,
         dirs,
-        repetitions,
-        timing: Timing { warm_up, measured },
+        repetitions: timing.0,
+        timing: timing.1,
         // What is to be compared, or was asked for, is measured as often as was said.
         budget: (args.quick && !guard && args.repetitions.is_none()).then_some(QUICK_END),
         needs: args.need.clone(),
         tools,
     })
+}
+
+/// How often each case is measured, and how long.
+fn timing(
+    args: &BenchArgs,
+    cases: &[crate::bench::Case],
+    competitors: &[Competitor],
+) -> Result<(usize, Timing), String> {
+    let all = if args.quick { QUICK } else { USUAL };
+    let slices = |repetitions: usize| u32::try_from(cases.len() * repetitions).unwrap_or(u32::MAX);
+    let guard = args.save.is_some() || args.against.is_some();
+    let peers = cases.iter().any(|case| competitors[case.competitor].peer);
+    let (repetitions, measured) = if guard {
+        let measured = args.measure.unwrap_or(if peers { GUARD_PEERS } else { GUARD });
+        // Each slice has its floor beside it.
+        let each = measured * 2 + if peers { OVERHEAD } else { GUARD_OVERHEAD };
+        let fit = all.as_millis() / (each.as_millis() * cases.len() as u128).max(1);
+        (usize::try_from(fit).unwrap_or(usize::MAX).clamp(10, GUARD_MOST), measured)
+    } else {
+        let repetitions = if args.quick { 3 } else { 5 };
+        let most = Duration::from_millis(if args.quick { 400 } else { 1000 });
+        let each = all / slices(args.repetitions.map_or(repetitions, usize::from));
+        let fit = each.saturating_sub(OVERHEAD).clamp(Duration::from_millis(150), most);
+        (repetitions, args.measure.unwrap_or(if args.full { Duration::from_secs(1) } else { fit }))
+    };
+    if measured < Duration::from_millis(10) || measured > Duration::from_secs(3600) {
+        return Err("--measure: a time from 10ms to 1h is wanted".to_owned());
+    }
+    let least = Duration::from_millis(if guard { 10 } else { 30 });
+    let warm_up = args.warm_up.unwrap_or((measured / 5).clamp(least, Duration::from_millis(300)));
+    Ok((args.repetitions.map_or(repetitions, usize::from), Timing { warm_up, measured }))
 }
 
 /// The loads; the usual ones first.
