@@ -151,20 +151,21 @@ fn promises(faults: &[Fault], operations: &[(&'static str, &'static str)]) -> Ve
     cases
 }
 
-fn all_kept(cases: &[Case]) {
+/// What was not kept, in words.
+fn broken(cases: &[Case]) -> Vec<String> {
     let told = judged(cases);
     // Nothing is left to try, but for states of the disk beyond those of each moment that are tried.
     let kept = |report: &&Value| report["verdict"] == "clean" && report["explored"]["ended_by"] == "exhausted";
-    let broken: Vec<String> = told
-        .iter()
-        .filter(|report| !kept(report))
-        .map(|r| format!("{}: {} {} {}\n{}", r["scenario"], r["verdict"], r["reason"], r["explored"], r["anomalies"]))
-        .collect();
-    assert!(broken.is_empty(), "{}", broken.join("\n"));
     // A fault that happens nowhere is survived by everything.
-    for report in &told {
-        assert!(report["explored"]["schedules"].as_u64() > Some(5), "{}: {}", report["scenario"], report["explored"]);
-    }
+    let tried = |report: &&Value| report["explored"]["schedules"].as_u64() > Some(5);
+    told.iter()
+        .filter(|report| !kept(report) || !tried(report))
+        .map(|r| format!("{}: {} {} {}\n{}", r["scenario"], r["verdict"], r["reason"], r["explored"], r["anomalies"]))
+        .collect()
+}
+
+fn none(broken: &[String]) {
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn a_push_survives_what_it_promises() {
         _ => true,
     });
     assert_eq!(cases.len(), 17 + 5 + 6);
-    all_kept(&cases);
+    none(&broken(&cases));
 }
 
 /// The same judge, told that more was promised than was: each of these has to be found out.
@@ -219,7 +220,9 @@ fn a_promise_that_is_not_kept_is_found_out() {
 #[ignore = "takes the better part of an hour"]
 fn every_operation_survives_what_it_promises() {
     let faults = [Fault::Kill, Fault::KillBeside, Fault::AnyPowerCut(MODELS[0]), Fault::AnyPowerCut(MODELS[1])];
-    let cases = promises(&faults, &OPERATIONS);
-    assert_eq!(cases.len(), 5 * (17 + 17 + 11 + 11));
-    all_kept(&cases);
+    // In parts, so that it is seen how far it is.
+    let parts: Vec<Vec<Case>> = faults.iter().map(|fault| promises(&[*fault], &OPERATIONS)).collect();
+    assert_eq!(parts.iter().map(Vec::len).sum::<usize>(), 5 * (17 + 17 + 11 + 11));
+    let found: Vec<String> = parts.iter().flatten().flat_map(|case| broken(std::slice::from_ref(case))).collect();
+    none(&found);
 }
