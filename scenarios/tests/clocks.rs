@@ -46,3 +46,21 @@ fn every_way_to_read_a_clock_shows_the_same_time() {
     assert_eq!(answer.report()["verdict"], "clean");
     assert_eq!(answer.report()["explored"]["exhausted"], true);
 }
+
+/// `mktemp` makes its first name from time and address alone, and asks for random bytes only if that one is taken. Both
+/// are fixed here; if they were the same for all, workers would contend for names that no two of them ever choose.
+#[test]
+fn names_made_from_the_time_are_nobody_elses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let worker = "first=$(mktemp -p .) && second=$(mktemp -p .) && echo $first $second && \
+                  test $(date +%s%N) -lt $(date +%s%N)";
+    let worker = |name: &str| format!("[[worker]]\nname = \"{name}\"\nrun = \"\"\"\n{worker}\n\"\"\"\n");
+    let scenario = format!("name = \"names\"\nexpect = \"clean\"\n{}{}", worker("A"), worker("B"));
+    let file = folder.path().join("names.toml");
+    fs::write(&file, scenario).expect("a scenario");
+    let answer = run(&[file]);
+    assert_eq!(answer.exit, Some(0), "{:?} {}", answer.reports, answer.stderr);
+    assert_eq!(answer.report()["verdict"], "clean");
+    let explored = &answer.report()["explored"];
+    assert_eq!((&explored["classes"], &explored["exhausted"]), (&1.into(), &true.into()), "they share no name");
+}

@@ -1,5 +1,5 @@
-//! Virtual time. `now(task) = base + 1 microsecond x this task's clock reads`; the base moves only when a wake-up or
-//! a delay is due.
+//! Virtual time. `now(task) = base + 1 microsecond x this task's clock reads + its own nanoseconds` (`Task::nanos`);
+//! the base moves only when a wake-up or a delay is due.
 
 use nix::libc;
 

@@ -309,7 +309,7 @@ impl Machine {
     pub(super) fn go_on(&mut self, pid: Pid, signal: i32) -> Result<(), Lost> {
         self.task_mut(pid).state = State::Running;
         if let Some(shared) = &mut self.shared_clock {
-            shared.show(pid, self.tasks[&pid].clock_reads, &self.clock);
+            shared.show(&self.tasks[&pid], &self.clock);
         }
         resume(pid, false, signal)
     }

@@ -3,7 +3,13 @@
 
 use nix::unistd::Pid;
 
-use super::{clock::MONOTONIC, inodes::Nanos, machine::Machine, memory, rewrite, walk::PrivateFile};
+use super::{
+    clock::{MONOTONIC, WALL},
+    inodes::Nanos,
+    machine::Machine,
+    memory, rewrite,
+    walk::PrivateFile,
+};
 use crate::world::Inode;
 
 /// When every process is said to have been started, in clock ticks since the machine was: process numbers are never
@@ -40,6 +46,8 @@ pub(super) enum ProcFile {
     Uptime,
     /// `/proc/loadavg`.
     Load,
+    /// `/proc/stat`.
+    Counters,
     /// `/proc/sys/kernel/random/boot_id`.
     BootId,
     /// `/proc/sys/kernel/random/uuid`.
@@ -54,6 +62,7 @@ impl ProcFile {
             "/proc/meminfo" => ProcFile::Memory,
             "/proc/uptime" => ProcFile::Uptime,
             "/proc/loadavg" => ProcFile::Load,
+            "/proc/stat" => ProcFile::Counters,
             "/proc/sys/kernel/random/boot_id" => ProcFile::BootId,
             "/proc/sys/kernel/random/uuid" => ProcFile::Uuid,
             _ if process && path.ends_with("/stat") => ProcFile::Stat,
@@ -63,8 +72,9 @@ impl ProcFile {
         })
     }
 
-    /// What is shown instead of `text`, at a virtual uptime and with these random bytes.
-    fn shown(self, text: &str, uptime_us: u64, random: [u8; 16]) -> Option<String> {
+    /// What is shown instead of `text`.
+    fn shown(self, text: &str, now: &Now) -> Option<String> {
+        let Now { uptime_us, booted_s, random } = *now;
         Some(match self {
             ProcFile::Stat => fixed_stat(text)?,
             ProcFile::Status => text.split_inclusive('\n').map(fixed_status).collect(),
@@ -72,10 +82,22 @@ impl ProcFile {
             ProcFile::Memory => fixed_memory(text),
             ProcFile::Uptime => format!("{}.{:02} 0.00\n", uptime_us / 1_000_000, uptime_us / 10_000 % 100),
             ProcFile::Load => "0.00 0.00 0.00 1/1 1\n".to_owned(),
+            ProcFile::Counters => text.split_inclusive('\n').map(|line| fixed_counters(line, booted_s)).collect(),
             ProcFile::BootId => BOOT_ID.to_owned(),
             ProcFile::Uuid => uuid(random),
         })
     }
+}
+
+/// What depends on the moment at which such a file is read.
+#[derive(Clone, Copy, Debug)]
+struct Now {
+    /// Virtual time since the machine was started, in microseconds.
+    uptime_us: u64,
+    /// When that was, in seconds since 1970.
+    booted_s: u64,
+    /// Random bytes of the task that reads.
+    random: [u8; 16],
 }
 
 impl Machine {
@@ -87,8 +109,9 @@ impl Machine {
         if file == ProcFile::Uuid {
             self.task_mut(pid).random.fill(&mut random);
         }
-        let uptime = self.clock.show(MONOTONIC, 0);
-        let mut text = file.shown(std::str::from_utf8(&bytes).ok()?, uptime, random)?.into_bytes();
+        let uptime_us = self.clock.show(MONOTONIC, 0);
+        let now = Now { uptime_us, booted_s: (self.clock.show(WALL, 0) - uptime_us) / 1_000_000, random };
+        let mut text = file.shown(std::str::from_utf8(&bytes).ok()?, &now)?.into_bytes();
         text.truncate(usize::try_from(len).ok()?);
         memory::write(pid, buffer, &text).ok()?;
         Some(text.len() as i64)
@@ -172,6 +195,11 @@ fn fixed_memory(text: &str) -> String {
     fixed.collect()
 }
 
+/// Nothing was counted since the machine was started.
+fn fixed_counters(line: &str, booted_s: u64) -> String {
+    if line.starts_with("btime ") { format!("btime {booted_s}\n") } else { zeroed(line) }
+}
+
 /// The words of a line with every number 0. Their widths would tell how long the numbers were.
 fn zeroed(text: &str) -> String {
     let words = text.split_whitespace().map(|word| if word.bytes().all(|b| b.is_ascii_digit()) { "0" } else { word });
@@ -227,17 +255,23 @@ mod tests {
             ),
             ("/proc/uptime", "13800.51 20000.00\n", "1000.25 0.00\n"),
             ("/proc/loadavg", "18.47 19.74 15.25 3/200 4711\n", "0.00 0.00 0.00 1/1 1\n"),
+            (
+                "/proc/stat",
+                "cpu  17 2 3\ncpu0 17 2 3\nctxt 4711\nbtime 1735688700\nprocs_running 2\n",
+                "cpu 0 0 0\ncpu0 0 0 0\nctxt 0\nbtime 1735688600\nprocs_running 0\n",
+            ),
             ("/proc/sys/kernel/random/boot_id", "0a1b\n", BOOT_ID),
             ("/proc/sys/kernel/random/uuid", "0a1b\n", "07070707-0707-4707-8707-070707070707\n"),
         ];
+        let now = Now { uptime_us: 1_000_250_000, booted_s: 1_735_688_600, random: [7; 16] };
         for (path, real, shown) in table {
             let file = ProcFile::of(path).expect(path);
-            assert_eq!(file.shown(real, 1_000_250_000, [7; 16]).as_deref(), Some(shown), "{path}");
+            assert_eq!(file.shown(real, &now).as_deref(), Some(shown), "{path}");
         }
-        for other in ["/proc/stat", "/proc/7/maps", "/proc/sys/fs/stat", "/data/7/stat", "/proc/cpuinfo"] {
+        for other in ["/proc/7/maps", "/proc/sys/fs/stat", "/data/7/stat", "/proc/cpuinfo"] {
             assert_eq!(ProcFile::of(other), None, "{other}");
         }
-        assert_eq!(ProcFile::Stat.shown("cpu 1 2 3", 0, [0; 16]), None);
+        assert_eq!(ProcFile::Stat.shown("cpu 1 2 3", &now), None);
     }
 
     #[test]

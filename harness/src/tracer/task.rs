@@ -122,6 +122,11 @@ pub(super) struct Task {
     files: [File; 2],
 }
 
+/// Of so many tasks of an actor, each has nanoseconds of its own.
+const OWN_NANOS: u32 = 62;
+/// Of so many actors, too.
+const ACTORS_NANOS: u64 = 16;
+
 impl Task {
     /// A task that was just created.
     pub(super) fn new(pid: Pid, process: Pid, actor: usize, number: u32, variant: u32) -> std::io::Result<Self> {
@@ -151,6 +156,13 @@ impl Task {
             wrote: false,
             files: [open("stat")?, open("syscall")?],
         })
+    }
+
+    /// The nanoseconds, below a microsecond, of every clock that it reads. Programs make names from the time alone, and
+    /// no two of them ever read a clock at the same nanosecond, so here no two may either. They only grow from task to
+    /// task of an actor, so that time does not run backwards from one to the next.
+    pub(super) fn nanos(&self) -> u64 {
+        u64::from(self.number.min(OWN_NANOS - 1)) * ACTORS_NANOS + self.actor as u64 % ACTORS_NANOS
     }
 
     /// Whether the kernel has put it to sleep inside a system call. Both files are needed, in this order: either

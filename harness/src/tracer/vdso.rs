@@ -13,14 +13,16 @@ use super::{
     clock::{Clock, MONOTONIC, WALL},
     kernel::SharedPages,
     memory,
+    task::Task,
 };
 
 const PAGE: usize = 4096;
 const WORD: usize = 8;
-/// Places of the three words.
+/// Places of the four words.
 const READS: usize = 0;
 const WALL_AT: usize = 1;
 const MONOTONIC_AT: usize = 2;
+const NANOS_AT: usize = 3;
 
 /// The shared memory, and what is to be changed in a new program's vDSO.
 pub(super) struct SharedClock {
@@ -50,9 +52,10 @@ impl SharedClock {
     }
 
     /// A task is about to run user code.
-    pub(super) fn show(&mut self, task: Pid, reads: u64, clock: &Clock) {
-        self.owner = Some(task);
-        self.pages.store(READS, reads);
+    pub(super) fn show(&mut self, task: &Task, clock: &Clock) {
+        self.owner = Some(task.pid);
+        self.pages.store(READS, task.clock_reads);
+        self.pages.store(NANOS_AT, task.nanos());
         self.pages.store(WALL_AT, clock.show(WALL, 0));
         self.pages.store(MONOTONIC_AT, clock.show(MONOTONIC, 0));
     }

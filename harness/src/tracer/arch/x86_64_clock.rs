@@ -1,8 +1,9 @@
 //! Clock reads on x86_64 without a system call: code that takes the place of the vDSO's functions, and the call that
 //! maps it into a new program.
 //!
-//! The code lies on the second page of a shared segment, its data on the first. Three words: how often the running
-//! task has read a clock, the wall clock without these reads, the monotonic clock without them (microseconds).
+//! The code lies on the second page of a shared segment, its data on the first. Four words: how often the running
+//! task has read a clock, the wall clock without these reads, the monotonic clock without them (microseconds), and the
+//! nanoseconds that are added.
 //!
 //! Code of a processor cannot be written without `unsafe`; nothing of it runs in the tracer.
 #![allow(unsafe_code)]
@@ -53,6 +54,7 @@ global_asm!(
     "mov ecx, 1000000",
     "div rcx",
     "imul rdx, rdx, 1000",
+    "add rdx, qword ptr [r8 + 24]",
     "mov qword ptr [rsi], rax",
     "mov qword ptr [rsi + 8], rdx",
     "xor eax, eax",

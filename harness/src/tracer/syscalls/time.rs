@@ -73,16 +73,17 @@ impl Machine {
         let task = self.task_mut(pid);
         let reads = task.clock_reads;
         task.clock_reads += 1;
+        let nanos = task.nanos();
         let show = |id| clock.show(id, reads);
-        let pair = |us: u64, unit: u64| {
+        let pair = |us: u64, unit: u64, below: u64| {
             let mut bytes = [0; 16];
             bytes[..8].copy_from_slice(&(us / 1_000_000).to_ne_bytes());
-            bytes[8..].copy_from_slice(&(us % 1_000_000 * unit).to_ne_bytes());
+            bytes[8..].copy_from_slice(&(us % 1_000_000 * unit + below).to_ne_bytes());
             bytes
         };
         let (address, bytes, result) = match read {
-            ClockRead::Timespec { clock, at } => (at, pair(show(clock), 1000).to_vec(), 0),
-            ClockRead::Timeval { at } => (at, pair(show(libc::CLOCK_REALTIME), 1).to_vec(), 0),
+            ClockRead::Timespec { clock, at } => (at, pair(show(clock), 1000, nanos).to_vec(), 0),
+            ClockRead::Timeval { at } => (at, pair(show(libc::CLOCK_REALTIME), 1, 0).to_vec(), 0),
             ClockRead::Seconds { at } => {
                 let seconds = show(libc::CLOCK_REALTIME) / 1_000_000;
                 (at, seconds.to_ne_bytes().to_vec(), seconds as i64)
