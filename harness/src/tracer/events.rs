@@ -118,11 +118,7 @@ impl Machine {
             *looks = 0;
             return self.on_event(pid, status);
         }
-        for actor in &mut self.actors {
-            if let Some(capture) = &mut actor.capture {
-                capture.drain();
-            }
-        }
+        self.drain();
         // A task may sleep in a call that we do not know, or a leader may be a zombie that waits for its threads.
         let mut silent = Vec::new();
         for task in self.tasks.values() {
@@ -168,11 +164,7 @@ impl Machine {
 
     /// Marks sleepers that somebody woke, and empties the captured pipes, which wakes writers.
     fn wake_ups(&mut self) -> bool {
-        for actor in &mut self.actors {
-            if let Some(capture) = &mut actor.capture {
-                capture.drain();
-            }
-        }
+        self.drain();
         let awake: Vec<(Pid, InCall)> = self
             .tasks
             .values()
@@ -374,7 +366,7 @@ impl Machine {
         }
         let clock = self.clock;
         let task = self.task_mut(pid);
-        let now = clock.show(libc::CLOCK_MONOTONIC, task.clock_reads) * 1000;
+        let now = clock.show(libc::CLOCK_MONOTONIC, task.clock_reads) * 1000 + task.nanos();
         if !regs.answer_time_stamp(&code, now) {
             return Ok(false);
         }

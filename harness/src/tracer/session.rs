@@ -1,16 +1,19 @@
 //! A scenario inside its sandbox: the world prepared once, run again and again, accepted or rejected by the
 //! scenario's own commands.
 
+mod contents;
+mod judging;
 mod power_cut;
 
+use contents::{Watched, initial_tree};
+use judging::Judged;
 pub(super) use power_cut::CutPoint;
 
 use std::{
     collections::{BTreeMap, HashMap},
     ffi::OsString,
     fs, io,
-    path::{Path, PathBuf},
-    sync::Arc,
+    path::Path,
     time::Duration,
 };
 
@@ -25,11 +28,8 @@ use super::{
 };
 use crate::{
     explore,
-    scenario::{self, Command, Ends, Scenario},
-    world::{
-        ActorEnd, CheckResult, Cuts, Ended, Node, Op, Outcome, Plan, Policy, Run, Step, Tree, Warning, WarningKind,
-        WorkTree, read_node,
-    },
+    scenario::{self, Scenario},
+    world::{ActorEnd, Cuts, Ended, Node, Op, Outcome, Plan, Policy, Run, Step, Tree, Warning, WarningKind, WorkTree},
 };
 
 /// Why a scenario could not be prepared.
@@ -41,18 +41,6 @@ pub enum PrepareError {
     /// The machine does not allow it: exit 3.
     #[error("{0}")]
     Machine(String),
-}
-
-/// Numbers of the actors that setup, check and state run as: beyond any worker's.
-const COMMAND_ACTOR: usize = 0;
-
-/// What the scenario's state (exit code and output) and check commands said of an outcome.
-type Judged = (Option<(Option<i32>, Vec<u8>)>, Option<CheckResult>);
-
-/// A watched path: its name and its private copy.
-struct Watched {
-    path: PathBuf,
-    copy: WorkTree,
 }
 
 /// Everything that workers share, as it was after setup.
@@ -385,186 +373,6 @@ impl Session {
         }
         left
     }
-
-    /// Runs state and check, each in a copy of the final world.
-    fn judge(&mut self, outcome: &Outcome) -> io::Result<Judged> {
-        let last = self.left(outcome);
-        // The trace and the ends of the run being judged are kept aside.
-        let steps = std::mem::take(&mut self.machine.steps);
-        let actors = std::mem::take(&mut self.machine.actors);
-        let warnings = std::mem::take(&mut self.machine.warnings);
-        let mut state = None;
-        let mut check = None;
-        let results = [("NOCLOBBER_RESULTS", OsString::from(sandbox::RESULTS))];
-        if let Some(command) = self.scenario.oracle.state.clone() {
-            self.reset(&last, self.machine.variant, 1)?;
-            self.write_results(outcome)?;
-            let end = self.command(&command, &results).map_err(io::Error::other)?;
-            state = Some((end.exit, end.stdout));
-        }
-        if let Some(command) = self.scenario.check.clone() {
-            self.reset(&last, self.machine.variant, 1)?;
-            self.write_results(outcome)?;
-            let end = self.command(&command, &results).map_err(io::Error::other)?;
-            let output = [end.stdout, end.stderr].concat();
-            check = Some(CheckResult { passed: end.exit == Some(0), exit: end.exit, output });
-        }
-        self.machine.steps = steps;
-        self.machine.actors = actors;
-        self.machine.warnings = warnings;
-        Ok((state, check))
-    }
-
-    fn write_results(&self, outcome: &Outcome) -> io::Result<()> {
-        let dir = Path::new(sandbox::RESULTS);
-        for entry in fs::read_dir(dir)? {
-            fs::remove_file(entry?.path())?;
-        }
-        let mut all = serde_json::Map::new();
-        for (worker, end) in self.scenario.workers.iter().zip(&outcome.actors) {
-            all.insert(
-                worker.name.clone(),
-                serde_json::json!({"exit": end.exit, "signal": end.signal, "ended_by": end.ended_by}),
-            );
-            fs::write(dir.join(format!("{}.out", worker.name)), &end.stdout)?;
-            fs::write(dir.join(format!("{}.err", worker.name)), &end.stderr)?;
-        }
-        fs::write(dir.join("results.json"), serde_json::Value::Object(all).to_string())
-    }
-
-    /// Runs a shell command in the world, controlled as one actor without choice points.
-    fn command(&mut self, text: &str, more: &[(&str, OsString)]) -> Result<ActorEnd, String> {
-        let env = self.environment(&self.scenario.env, more);
-        let program = Program::new(&Command::Shell(text.to_owned()), &env)?;
-        let worker = Worker { program, after: Vec::new(), ends: Ends::Exit };
-        let mut chooser = explore::chooser(&Plan::from_policy(Policy::Stay));
-        let delays = std::mem::take(&mut self.machine.delays);
-        let faults = std::mem::take(&mut self.machine.faults);
-        self.machine.explored = false;
-        let order = Order {
-            workers: std::slice::from_ref(&worker),
-            chooser: chooser.as_mut(),
-            serial: Some(vec![COMMAND_ACTOR]),
-            timeline: false,
-            time: crate::world::TimeModel::Fair,
-            output_limit: self.scenario.limits.output_bytes,
-            choices: Vec::new(),
-            cut: None,
-        };
-        let result = self.machine.run(order, &self.filters);
-        self.machine.explored = true;
-        self.machine.delays = delays;
-        self.machine.faults = faults;
-        let Finished { ended, .. } = result.map_err(|e| {
-            let _ = self.machine.kill_all();
-            e.to_string()
-        })?;
-        if ended != Ended::Done {
-            return Err(format!("`{text}` does not end: {ended:?}"));
-        }
-        let mut actor = std::mem::take(&mut self.machine.actors[COMMAND_ACTOR]);
-        if let Some(capture) = &actor.capture {
-            [actor.end.stdout, actor.end.stderr] = capture.bytes();
-        }
-        Ok(actor.end)
-    }
-
-    /// Puts private copies of the watched paths under their names.
-    fn cover_watched(&mut self) -> Result<(), PrepareError> {
-        for (n, path) in self.scenario.watch.clone().into_iter().enumerate() {
-            let wrong = |e: String| PrepareError::Scenario(format!("--watch {}: {e}", path.display()));
-            let real = fs::canonicalize(&path).map_err(|e| wrong(e.to_string()))?;
-            let copy = Path::new(sandbox::ROOT).join(format!("watch{n}"));
-            let mut real = real;
-            let mut meta = fs::metadata(&real).map_err(|e| wrong(e.to_string()))?;
-            if !meta.is_dir() {
-                // Programs replace a file by renaming another over it, which needs the folder around it.
-                real = real
-                    .parent()
-                    .map(Path::to_owned)
-                    .filter(|p| p.parent().is_some())
-                    .ok_or_else(|| wrong("a file directly below / cannot be given a private copy".into()))?;
-                meta = fs::metadata(&real).map_err(|e| wrong(e.to_string()))?;
-                affordable(&real)
-                    .map_err(|e| wrong(format!("its folder {} needs a private copy: {e}", real.display())))?;
-            }
-            if self.watched.iter().any(|known| real.starts_with(&known.path)) {
-                continue;
-            }
-            fs::create_dir(&copy).map_err(|e| wrong(e.to_string()))?;
-            fs::set_permissions(&copy, meta.permissions()).map_err(|e| wrong(e.to_string()))?;
-            let contents = read_tree(&real)?;
-            sandbox::cover(&real, &copy).map_err(|e| wrong(e.to_string()))?;
-            self.watched.push(Watched { path: real, copy: WorkTree::new(copy) });
-            self.initial.watched.push(contents);
-        }
-        Ok(())
-    }
-}
-
-impl Watched {
-    /// The absolute name of a file in it.
-    fn name(&self, file: &str) -> String {
-        self.path.join(file).to_string_lossy().into_owned()
-    }
-}
-
-/// Whether a folder that nobody named is small enough to be copied.
-fn affordable(dir: &Path) -> Result<(), String> {
-    const FILES: u64 = 10_000;
-    const BYTES: u64 = 64 << 20;
-    let (mut files, mut bytes) = (0, 0);
-    let mut todo = vec![dir.to_owned()];
-    while let Some(dir) = todo.pop() {
-        for entry in fs::read_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))? {
-            let entry = entry.map_err(|e| e.to_string())?;
-            let meta = entry.metadata().map_err(|e| e.to_string())?;
-            files += 1;
-            bytes += meta.len();
-            if meta.is_dir() {
-                todo.push(entry.path());
-            }
-            if files > FILES || bytes > BYTES {
-                return Err("it holds more than 64 MiB or 10,000 files: name a smaller folder".into());
-            }
-        }
-    }
-    Ok(())
-}
-
-/// What is in the world before setup: the scenario's `dir` and `files`.
-fn initial_tree(scenario: &Scenario) -> Result<Tree, PrepareError> {
-    let mut tree = Tree::new();
-    if let Some(dir) = &scenario.dir {
-        tree = if scenario.dir_filtered { read_filtered(dir)? } else { read_tree(dir)? };
-    }
-    for (path, text) in &scenario.files {
-        let mut parent = String::new();
-        let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
-        for part in &parts[..parts.len().saturating_sub(1)] {
-            parent = if parent.is_empty() { (*part).to_owned() } else { format!("{parent}/{part}") };
-            tree.entry(parent.clone()).or_insert(Node::Dir { mode: 0o755 });
-        }
-        tree.insert(parts.join("/"), Node::File { mode: 0o644, bytes: Arc::from(text.as_bytes()) });
-    }
-    Ok(tree)
-}
-
-fn read_tree(dir: &Path) -> Result<Tree, PrepareError> {
-    let cannot = |e: io::Error| PrepareError::Scenario(format!("cannot copy {}: {e}", dir.display()));
-    WorkTree::new(dir.to_owned()).capture(&|_| true).map_err(cannot)
-}
-
-/// The default world: what of the caller's directory is copied.
-fn read_filtered(dir: &Path) -> Result<Tree, PrepareError> {
-    let contents = scenario::contents(dir).map_err(|e| PrepareError::Scenario(e.to_string()))?;
-    let node = |path: &PathBuf| {
-        let full = dir.join(path);
-        let node = fs::symlink_metadata(&full).and_then(|meta| read_node(&full, &meta));
-        let cannot = |e: io::Error| PrepareError::Scenario(format!("cannot copy {}: {e}", full.display()));
-        Ok((path.to_string_lossy().into_owned(), node.map_err(cannot)?))
-    };
-    contents.dirs.iter().chain(&contents.files).map(node).collect()
 }
 
 fn digest(outcome: &Outcome) -> [u8; 32] {

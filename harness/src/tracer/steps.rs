@@ -3,13 +3,15 @@
 
 mod effects;
 mod exits;
+mod finish;
 mod notes;
 
 pub(super) use effects::real_path;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use nix::{errno::Errno, libc, unistd::Pid};
+use finish::result_words;
+use nix::{libc, unistd::Pid};
 
 use super::{
     arch::Registers,
@@ -19,12 +21,11 @@ use super::{
     kernel::{self, Status},
     locks::{Owner, RecordRequest},
     machine::{Lost, Machine, must},
-    memory, rewrite,
+    memory,
     task::{InCall, Pending, State},
-    walk::Lookup,
     weaken::{self, Weak},
 };
-use crate::world::{ASKED_FLAG, Access, ActorId, FAULT_FLAG, Mode, Object, Op, Step, Sync, WarningKind};
+use crate::world::{ASKED_FLAG, Access, ActorId, FAULT_FLAG, Op, Step, Sync};
 
 /// Where a call that was let go came to rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +208,7 @@ impl Machine {
         if let Some((address, value)) = in_memory {
             let _ = memory::write(pid, address, &value.to_ne_bytes());
         }
-        let mut step = self.finish(pid, &draft, call, &entry, ret, before)?;
+        let mut step = self.finish(pid, &draft, call, ret, before)?;
         step.accesses.extend(lost);
         if let Some(result) = forgiven {
             (step.ret, step.result) = (0, result.into());
@@ -400,207 +401,11 @@ impl Machine {
         }
         false
     }
-
-    /// Notes what a finished call did and makes its result deterministic.
-    fn finish(
-        &mut self,
-        pid: Pid,
-        draft: &Draft,
-        call: Call,
-        entry: &Registers,
-        ret: i64,
-        before: Option<Vec<(String, Option<u64>)>>,
-    ) -> Result<Step, Lost> {
-        let actor = self.task(pid).actor;
-        let now = self.clock.wall();
-        let connecting = ret == -i64::from(libc::EINPROGRESS) && matches!(draft.after, After::Connected { .. });
-        if ret < 0 && !connecting {
-            return Ok(self.failed_step(pid, draft, ret));
-        }
-        let mut step = self.step(pid, draft, ret, result_words(draft.op, ret));
-        let mut changed_content = None;
-        match draft.after.clone() {
-            After::Open { created, truncated } => {
-                let fd = ret as i32;
-                if let Some(file) = self.inspect(pid, fd) {
-                    step.inode = Some(self.inodes.number(file.inode, actor, now));
-                    if created && let Some(dir) = self.entry_dir(pid, &call) {
-                        self.inodes.modified(dir, actor, now);
-                    }
-                    if truncated {
-                        self.inodes.modified(file.inode, actor, now);
-                    }
-                    if file.writable() {
-                        self.note_written(pid);
-                        self.processes_wrote(pid);
-                    }
-                    if created || truncated {
-                        changed_content = Some(file.inode);
-                    }
-                }
-                step.result = "ok".into();
-            }
-            After::Data => {
-                if let Call::Read { fd, buffer, .. } = call {
-                    self.hide_cookies(pid, fd, buffer, ret as u64);
-                }
-                if let Call::Read { buffer, .. } | Call::Receive { buffer, .. } = call {
-                    self.keep_data(&mut step, memory::read_buffer(pid, buffer, ret as u64));
-                }
-            }
-            After::Modified(file) => {
-                self.inodes.modified(file, actor, now);
-                if let Call::Write { buffer, .. } = call {
-                    self.keep_data(&mut step, memory::read_buffer(pid, buffer, ret as u64));
-                }
-                changed_content = Some(file);
-            }
-            After::Named { at, dir } => {
-                self.inodes.modified(dir, actor, now);
-                if let Some((file, _)) = self.lookup(pid, at, false).target {
-                    step.inode = Some(self.inodes.number(file, actor, now));
-                    self.inodes.changed(file, actor, now);
-                }
-            }
-            After::Unnamed { dir, target } => {
-                self.inodes.modified(dir, actor, now);
-                if let Some(file) = target {
-                    self.inodes.changed(file, actor, now);
-                }
-            }
-            After::Renamed { dirs, moved, replaced } => {
-                for dir in dirs {
-                    self.inodes.modified(dir, actor, now);
-                }
-                for file in [moved, replaced].into_iter().flatten() {
-                    self.inodes.changed(file, actor, now);
-                }
-            }
-            After::Changed(file) => self.inodes.changed(file, actor, now),
-            After::Timed { file, times } => match rewrite::modified_time(pid, times) {
-                Some(modified) => self.inodes.set_modified(file, modified, actor, now),
-                None => self.inodes.changed(file, actor, now),
-            },
-            After::Stat { buffer, extended, file } => {
-                let number = self.inodes.number(file, actor, now);
-                let times = self.inodes.times(file);
-                let seen = rewrite::stat(pid, buffer, extended, number, times);
-                step.bytes = Some(*blake3::hash(&seen).as_bytes());
-            }
-            After::List { buffer, wide } => {
-                let inodes = &mut self.inodes;
-                let number = |real| inodes.number(real, actor, now);
-                let names = rewrite::listing(pid, buffer, ret as u64, wide, number);
-                step.result = match names.len() {
-                    0 => "end".to_owned(),
-                    n => format!("{n} names"),
-                };
-                step.bytes = Some(*blake3::hash(names.join(&b'\n').as_slice()).as_bytes());
-            }
-            After::Flock { file, unlock } => {
-                if !unlock {
-                    self.locked.insert(file);
-                }
-                step.result = if unlock { "unlocked".into() } else { "locked".into() };
-            }
-            After::Record { owner, file, request } => {
-                self.record_locks.granted(owner, file, request);
-                self.locked.insert(file);
-                step.result = if request.kind == libc::F_UNLCK { "unlocked".into() } else { "locked".into() };
-            }
-            After::Closes { .. } => {
-                if draft.accesses.iter().any(|a| a.sync == Some(Sync::Free)) {
-                    step.result = "gives its lock back".into();
-                }
-            }
-            After::Sent => {
-                if let Call::Write { buffer, .. } | Call::Send { buffer, .. } = call {
-                    self.keep_data(&mut step, memory::read_buffer(pid, buffer, ret as u64));
-                }
-                self.sent(pid, &call);
-            }
-            After::Connected { address } => self.connected(pid, &call, address.as_ref()),
-            After::Accepted { listening } => {
-                if let Some(file) = self.inspect(pid, ret as i32) {
-                    self.channels.accept(listening, file.inode);
-                }
-                step.ret = 0;
-            }
-            After::Bound { named } => self.bound(pid, &call, named, &mut step),
-            After::Watches { file, mask } => {
-                self.watches(pid, file, mask);
-                step.ret = 0;
-            }
-            After::Signalled { actor } => {
-                self.signals.sent = true;
-                self.signals.to.push(actor);
-            }
-            After::Exec { .. } | After::Nothing => {}
-        }
-        if let Call::CopyRange { from, from_offset, .. } = call
-            && let Some(data) = self.bytes_copied(pid, from, from_offset, ret as u64)
-        {
-            self.keep_data(&mut step, data);
-        }
-        if let Call::Map { .. } = call
-            && draft.flags.contains(&"writable")
-        {
-            let name = self.actor_name(pid);
-            let path = draft.path.clone().unwrap_or_default();
-            if let Some(file) = draft.file {
-                self.inodes.modified(file, actor, now);
-                let process = self.task(pid).process;
-                if !self.mapped.contains(&(process, file)) {
-                    self.mapped.push((process, file));
-                }
-                self.maps.push((actor, self.inodes.number(file, actor, now), path.clone()));
-            }
-            if self.exhaustive {
-                let text = format!("{name} maps {path} shared and writable: orders inside its memory are not explored");
-                self.warn(WarningKind::NotControlled, text);
-            }
-            self.warn(WarningKind::Coverage, format!("memory of {path} switched at steps only"));
-        }
-        self.record_effects(&mut step, draft, &call, before, changed_content);
-        self.note_storage(pid, &step, draft, &call);
-        let _ = entry;
-        Ok(step)
-    }
-
-    /// A call that failed, or that a fault makes fail.
-    pub(super) fn failed_step(&mut self, pid: Pid, draft: &Draft, ret: i64) -> Step {
-        let mut step = self.step(pid, draft, ret, result_words(draft.op, ret));
-        step.accesses = failed(&draft.accesses, draft.op);
-        step.accesses.extend(self.memory_accesses(pid));
-        step
-    }
-
-    fn entry_dir(&mut self, pid: Pid, call: &Call) -> Option<u64> {
-        let Call::Open { at, .. } = call else { return None };
-        let Lookup { dir, .. } = self.lookup(pid, *at, true).last()?.clone();
-        Some(dir)
-    }
-
-    fn processes_wrote(&mut self, pid: Pid) {
-        let process = self.task(pid).process;
-        for task in self.tasks.values_mut().filter(|t| t.process == process) {
-            task.wrote = true;
-        }
-    }
 }
 
 /// What a step gave back or made ready.
 fn frees(step: &Step) -> Vec<Access> {
     step.accesses.iter().filter(|a| a.sync == Some(Sync::Free)).cloned().collect()
-}
-
-/// The accesses of a call that failed: it only looked. A refused lock looked at the lock.
-fn failed(accesses: &[Access], op: Op) -> Vec<Access> {
-    accesses
-        .iter()
-        .filter(|a| op == Op::Rmdir || !matches!(a.object, Object::Listing(_)) || a.mode == Mode::Read)
-        .map(|a| Access { mode: Mode::Read, sync: None, ..a.clone() })
-        .collect()
 }
 
 /// What a refused flock(2) gave back: it changes shared to exclusive by letting go of the one first.
@@ -622,18 +427,4 @@ fn do_not_wait(call: &Call, regs: &mut Registers) {
 
 fn is_busy(ret: i64) -> bool {
     [libc::EAGAIN, libc::EACCES].iter().any(|e| ret == -i64::from(*e))
-}
-
-fn result_words(op: Op, ret: i64) -> String {
-    if ret < 0 {
-        let errno = Errno::from_raw(-ret as i32);
-        return match (op, errno) {
-            (Op::Lock, Errno::EAGAIN | Errno::EACCES) => "held by another".into(),
-            _ => format!("{errno:?}"),
-        };
-    }
-    match op {
-        Op::Read | Op::Write | Op::Send | Op::Receive if ret > 0 => format!("{ret} bytes"),
-        _ => "ok".into(),
-    }
 }

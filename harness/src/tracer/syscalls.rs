@@ -171,7 +171,7 @@ impl Machine {
             Call::Write { fd, .. } => match self.inspect(pid, fd) {
                 Some(file) if file.world || waits(&file) && self.channel_of(pid, fd).is_some() => self.hold(pid, held),
                 Some(file) if file.kind() == FileType::Fifo && self.is_captured(file.inode) => {
-                    self.drain_all();
+                    self.drain();
                     self.go_on(pid, 0)
                 }
                 Some(file) if waits(&file) => self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry),
@@ -384,14 +384,6 @@ impl Machine {
 
     fn is_captured(&self, inode: u64) -> bool {
         self.actors.iter().any(|a| a.capture.as_ref().is_some_and(|c| c.owns(inode)))
-    }
-
-    fn drain_all(&mut self) {
-        for actor in &mut self.actors {
-            if let Some(capture) = &mut actor.capture {
-                capture.drain();
-            }
-        }
     }
 }
 

@@ -160,7 +160,8 @@ impl Machine {
         }
     }
 
-    pub(super) fn drain(&mut self) {
+    /// Takes what workers have printed, which wakes those that wait for room in the pipe.
+    pub(in crate::tracer) fn drain(&mut self) {
         for actor in &mut self.actors {
             if let Some(capture) = &mut actor.capture {
                 capture.drain();
