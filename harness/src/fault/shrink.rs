@@ -78,3 +78,74 @@ fn earlier(faults: &[Injection]) -> Vec<Vec<Injection>> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{Cuts, Ended};
+
+    /// Does nothing but remember which faults it was given.
+    #[derive(Default)]
+    struct Told(Vec<Vec<Injection>>);
+
+    impl System for Told {
+        fn run(&mut self, plan: &Plan) -> Result<Run, Lost> {
+            assert!(plan.lenient, "without a fault the schedule may go another way");
+            self.0.push(plan.faults.clone());
+            Ok(with(plan.faults.clone()))
+        }
+    }
+
+    fn with(faults: Vec<Injection>) -> Run {
+        Run {
+            steps: Vec::new(),
+            choices: Vec::new(),
+            faults,
+            diverged: Some(3),
+            ended: Ended::Done,
+            pending: Vec::new(),
+            outcome: None,
+            unmatched: Vec::new(),
+            warnings: Vec::new(),
+            cuts: Cuts::default(),
+        }
+    }
+
+    fn at(rule: usize, nth: u64, loss: Option<u32>) -> Injection {
+        Injection { rule, actor: None, nth: Some(nth), loss }
+    }
+
+    fn shrunk(faults: Vec<Injection>, max_runs: u64, keep: fn(&[Injection]) -> bool) -> (Vec<Injection>, usize) {
+        let mut system = Told::default();
+        let template = Plan::from_policy(Policy::Stay);
+        let best = shrink_faults(&mut system, &with(faults), &template, max_runs, &mut |run| keep(&run.faults));
+        (best.expect("control is kept").faults, system.0.len())
+    }
+
+    #[test]
+    fn only_the_faults_that_are_needed_stay_and_each_at_its_first_place() {
+        // A kill of rule 0 at its second match or later is what goes wrong; the pause of rule 1 has no part in it.
+        let kill = |faults: &[Injection]| faults.iter().any(|fault| fault.rule == 0 && fault.nth >= Some(2));
+        assert_eq!(shrunk(vec![at(1, 3, None), at(0, 37, None)], 100, kill).0, [at(0, 2, None)]);
+        // Both are needed.
+        let both = |faults: &[Injection]| faults.len() == 2;
+        assert_eq!(shrunk(vec![at(1, 3, None), at(0, 7, None)], 100, both).0, [at(1, 1, None), at(0, 1, None)]);
+        // None is.
+        assert_eq!(shrunk(vec![at(1, 3, None), at(0, 7, None)], 100, |_| true).0, []);
+    }
+
+    #[test]
+    fn a_power_cut_loses_as_little_as_it_can_before_it_comes_earlier() {
+        let lost = |faults: &[Injection]| faults.iter().any(|cut| cut.loss >= Some(2) && cut.nth >= Some(4));
+        assert_eq!(shrunk(vec![at(0, 9, Some(31))], 100, lost).0, [at(0, 4, Some(2))]);
+    }
+
+    #[test]
+    fn the_budget_of_runs_is_kept_and_what_was_found_last_stays() {
+        let kill = |faults: &[Injection]| faults.iter().any(|fault| fault.rule == 0);
+        for budget in 0..6 {
+            let (faults, runs) = shrunk(vec![at(1, 3, None), at(0, 40, None)], budget, kill);
+            assert!(runs as u64 <= budget && kill(&faults), "{budget}: {runs} runs, {faults:?}");
+        }
+    }
+}
