@@ -18,9 +18,13 @@ use super::{
 use crate::world::WarningKind;
 
 /// When a wait for a task ends at first to look whether it fell asleep; later ones take so often as long, at most.
-const FIRST_LOOK: Duration = Duration::from_micros(50);
+pub(super) const FIRST_LOOK: Duration = Duration::from_micros(50);
 /// See [`FIRST_LOOK`].
-const LOOKS: u32 = 100;
+pub(super) const LOOKS: u32 = 100;
+/// When the CPU time of what runs privately is looked at first.
+const FIRST_COUNT: Duration = Duration::from_millis(100);
+/// So many times the limit of CPU time may pass on the wall; then nobody knows what is the matter.
+const MOST_WAITING: u32 = 20;
 /// The kernel goes on with an interrupted wait by itself.
 const ERESTART_RESTARTBLOCK: i64 = -516;
 /// `-ERESTARTSYS` to `-ERESTART_RESTARTBLOCK`: the kernel will run the call again or turn it into EINTR.
@@ -30,6 +34,7 @@ impl Machine {
     /// Runs until no task of any actor can go on privately.
     pub(super) fn settle(&mut self) -> Result<(), Lost> {
         self.busy_since = Instant::now();
+        self.busy_cpu = None;
         let mut looks = 0;
         loop {
             while let Some((pid, status)) = self.wait(false)? {
@@ -135,10 +140,25 @@ impl Machine {
                 _ => State::Asleep(InCall::Unknown),
             };
         }
-        if self.busy_since.elapsed() > self.cpu_limit {
+        if self.busy_since.elapsed() > FIRST_COUNT { self.check_cpu_time() } else { Ok(()) }
+    }
+
+    /// Whether what runs privately has used up its time on a CPU. Time on the wall is no measure: on a busy machine a task
+    /// waits for a CPU for long, and a run that ended for that would be another run than on a quiet one.
+    fn check_cpu_time(&mut self) -> Result<(), Lost> {
+        let used = self.tasks.values().filter(|t| t.state.is_busy()).map(Task::cpu_time).sum();
+        let before: Duration = *self.busy_cpu.get_or_insert(used);
+        if used.saturating_sub(before) > self.cpu_limit.saturating_sub(FIRST_COUNT) {
             return Err(Lost::Limit("cpu_seconds", self.cpu_limit.as_secs()));
         }
-        Ok(())
+        match self.busy_since.elapsed() > self.cpu_limit.saturating_mul(MOST_WAITING) {
+            true => Err(Lost::Other(format!(
+                "what runs had {:.1?} on a CPU in {:.0?}: the machine is too busy",
+                used.saturating_sub(before),
+                self.busy_since.elapsed()
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Whether threads of a process live on when those that are about to die are dead.

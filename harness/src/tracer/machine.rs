@@ -128,6 +128,8 @@ pub(super) struct Machine {
     /// Paths outside the world that somebody changed, with the actor.
     pub outside: HashMap<PathBuf, usize>,
     pub busy_since: Instant,
+    /// How long these tasks had been on a CPU when that was looked at first.
+    pub busy_cpu: Option<Duration>,
     /// Parked workers, by actor.
     pub templates: Vec<Option<Template>>,
     /// Templates are being made.
@@ -191,6 +193,7 @@ impl Machine {
             last_pid: OpenOptions::new().write(true).open("/proc/sys/kernel/ns_last_pid")?,
             outside: HashMap::new(),
             busy_since: Instant::now(),
+            busy_cpu: None,
             templates: Vec::new(),
             building: false,
             roots: [0; 2],

@@ -1,6 +1,6 @@
 //! One process or thread of a worker, and where it is held.
 
-use std::{fs::File, os::fd::OwnedFd, os::unix::fs::FileExt, rc::Rc};
+use std::{fs::File, os::fd::OwnedFd, os::unix::fs::FileExt, rc::Rc, time::Duration};
 
 use nix::unistd::Pid;
 
@@ -186,6 +186,13 @@ impl Task {
         }
     }
 
+    /// How long it, and its children that are gone, have been on a CPU; nothing when it is gone.
+    pub(super) fn cpu_time(&self) -> Duration {
+        let mut stat = [0; 512];
+        let read = self.files[0].read_at(&mut stat, 0).unwrap_or(0);
+        cpu_time(&String::from_utf8_lossy(&stat[..read])).unwrap_or_default()
+    }
+
     /// The state letter of `/proc/.../stat`; `X` when it is gone.
     pub(super) fn run_state(&self) -> u8 {
         let mut stat = [0; 64];
@@ -194,6 +201,17 @@ impl Task {
         // The name is in parentheses and may hold any byte, at most 15 of them.
         text.iter().rposition(|b| *b == b')').and_then(|end| text.get(end + 2)).copied().unwrap_or(b'X')
     }
+}
+
+/// Clock ticks a second of `/proc/P/stat`, on every Linux.
+const TICKS: u64 = 100;
+
+/// The time on a CPU that a line of `/proc/P/stat` tells: its own, and that of children that it has waited for.
+fn cpu_time(stat: &str) -> Option<Duration> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    // Counted from the state: user, system, and both of the children.
+    let ticks = rest.split(' ').skip(11).take(4).map(str::parse::<u64>).sum::<Result<u64, _>>().ok()?;
+    Some(Duration::from_millis(ticks * 1000 / TICKS))
 }
 
 /// Random bytes that depend on actor, task and place in the stream only.
@@ -214,5 +232,19 @@ impl RandomStream {
     /// The next bytes.
     pub(super) fn fill(&mut self, into: &mut [u8]) {
         self.reader.fill(into);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_on_a_cpu_is_told_whatever_the_program_is_called() {
+        let stat = "7 (a) b 9 9) S 1 7 7 0 -1 4194560 153 2 3 4 250 31 8 11 20 0 1 0 676543 8192000 900\n";
+        assert_eq!(cpu_time(stat), Some(Duration::from_millis(3000)));
+        for other in ["", "7 (a", "7 (a) S 1 7", "7 (a) S 1 7 7 0 -1 4194560 153 2 3 4 x 31 8 11"] {
+            assert!(cpu_time(other).is_none_or(|time| time.is_zero()), "{other}");
+        }
     }
 }

@@ -10,7 +10,8 @@
 //!   gives the lock up. A client that cannot connect starts one ([`Start::Program`]), or does its operation itself under
 //!   the lock; both is safe at any time.
 //! - Each request has a number. A client whose writer died asks the next one again, under the same number: a push is
-//!   idempotent by the task's id, a claim finds the task that the number has claimed, a completion finds the id in `done`.
+//!   idempotent by the task's id (the client may be told that its own task was there already), a claim finds the task that
+//!   the number has claimed, a completion finds the id in `done`.
 //! - `flock` and `optimistic` may be used on the same file; they wait until the writer is idle.
 
 use std::cell::RefCell;

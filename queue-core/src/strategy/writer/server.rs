@@ -25,6 +25,9 @@ use crate::storage::{Disk, Storage, is_same_user, socket};
 use crate::task::Task;
 use crate::transaction::{Access, Change, Changed, Settings, locked};
 
+/// How long a client may take to read an answer that its socket has no room for.
+const READING: Duration = Duration::from_secs(5);
+
 /// How many answers are remembered, for clients that lost their connection and ask again.
 const REMEMBERED: usize = 4096;
 
@@ -115,6 +118,7 @@ impl Server<'_> {
             match listener.accept() {
                 Ok((stream, _)) if is_same_user(&stream) => {
                     stream.set_nonblocking(true)?;
+                    stream.set_write_timeout(Some(READING))?;
                     self.clients.push(Client { stream, received: Vec::new(), gone: false, answered: 0 });
                 }
                 // Another user: not even an answer.
@@ -434,7 +438,6 @@ impl Client {
         let rest = self
             .stream
             .set_nonblocking(false)
-            .and_then(|()| self.stream.set_write_timeout(Some(Duration::from_secs(5))))
             .and_then(|()| self.stream.write_all(&line[sent..]))
             .and_then(|()| self.stream.set_nonblocking(true));
         if rest.is_err() {
