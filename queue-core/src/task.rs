@@ -70,20 +70,10 @@ impl Task {
     /// [`Error::BadTask`] for an id that is empty, longer than [`MAX_ID`] or holds control characters, for an empty
     /// account, and for `params` nested deeper than other programs can read.
     pub fn new(id: &str, account: &str, params: &RawValue) -> Result<Self, Error> {
-        let refuse = |what, value: &str, reason: String| {
-            let value = value.chars().take(80).collect();
-            Err(Error::BadTask { what, value, reason })
-        };
-        if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
-            let reason = format!("give 1 to {MAX_ID} bytes without control characters");
-            return refuse("task id", id, reason);
-        }
-        if account.is_empty() {
-            return refuse("account", account, "it is empty: leave it out or name one".into());
-        }
+        check_names(id, account)?;
         if deeper_than(params.get(), MAX_TASK_DEPTH - 1) {
             let reason = format!("nested deeper than {} levels", MAX_TASK_DEPTH - 1);
-            return refuse("params", params.get(), reason);
+            return Err(refused("params", params.get(), reason));
         }
         let text = format!(
             r#"{{"id":{},"account":{},"params":{},"state":"queued","attempts":0}}"#,
@@ -152,6 +142,11 @@ impl Task {
             request: known.request,
             moved_from: known.moved_from,
         })
+    }
+
+    /// Whether somebody who pushes it may call it that; what is in the file already may be called anything.
+    pub(crate) fn check_names(&self) -> Result<(), Error> {
+        check_names(self.id(), self.account())
     }
 
     /// The id, unique in its document.
@@ -418,6 +413,20 @@ fn once<T>(source: Source<'_>, key: &str, value: &RawValue, place: &mut Option<T
 /// A text that the caller has put together from valid JSON.
 fn raw(text: String) -> Box<RawValue> {
     RawValue::from_string(text).unwrap_or_else(|error| unreachable!("composed from valid JSON: {error}"))
+}
+
+fn check_names(id: &str, account: &str) -> Result<(), Error> {
+    if id.is_empty() || id.len() > MAX_ID || id.chars().any(char::is_control) {
+        return Err(refused("task id", id, format!("give 1 to {MAX_ID} bytes without control characters")));
+    }
+    if account.is_empty() {
+        return Err(refused("account", account, "it is empty: leave it out or name one".into()));
+    }
+    Ok(())
+}
+
+fn refused(what: &'static str, value: &str, reason: String) -> Error {
+    Error::BadTask { what, value: value.chars().take(80).collect(), reason }
 }
 
 #[cfg(test)]

@@ -22,6 +22,16 @@ pub(super) struct Request {
     pub(super) ask: Ask,
 }
 
+impl Request {
+    /// Whether one of us can have sent it: what we push has been checked before.
+    pub(super) fn is_one_of_ours(&self) -> bool {
+        match &self.ask {
+            Ask::Operate(Operation::Push { tasks }) => tasks.iter().all(|task| task.check_names().is_ok()),
+            _ => true,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and not for long")]
 pub(super) enum Ask {

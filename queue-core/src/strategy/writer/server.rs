@@ -398,10 +398,9 @@ impl Client {
                         let rest = self.received.split_off(before + end + 1);
                         let whole = std::mem::replace(&mut self.received, rest);
                         for line in whole.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-                            match serde_json::from_slice(line) {
-                                Ok(request) => requests.push(request),
-                                // Not one of us.
-                                Err(_) => self.gone = true,
+                            match serde_json::from_slice::<Request>(line) {
+                                Ok(request) if request.is_one_of_ours() => requests.push(request),
+                                _ => self.gone = true,
                             }
                         }
                         if !requests.is_empty() {
@@ -421,6 +420,10 @@ impl Client {
 
     /// Answers. A client that does not read its answers is given up rather than waited for.
     fn answer(&mut self, response: &Response) {
+        // Nobody waits for it a second time.
+        if self.gone {
+            return;
+        }
         let Ok(line) = line_of(response) else {
             self.gone = true;
             return;
