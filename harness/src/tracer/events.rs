@@ -146,7 +146,8 @@ impl Machine {
     /// Whether what runs privately has used up its time on a CPU. Time on the wall is no measure: on a busy machine a task
     /// waits for a CPU for long, and a run that ended for that would be another run than on a quiet one.
     fn check_cpu_time(&mut self) -> Result<(), Lost> {
-        let used = self.tasks.values().filter(|t| t.state.is_busy()).map(Task::cpu_time).sum();
+        // Of all, busy or not: who begins to run later brings along what it had used before.
+        let used = self.tasks.values().map(Task::cpu_time).sum();
         let before: Duration = *self.busy_cpu.get_or_insert(used);
         if used.saturating_sub(before) > self.cpu_limit.saturating_sub(FIRST_COUNT) {
             return Err(Lost::Limit("cpu_seconds", self.cpu_limit.as_secs()));

@@ -186,11 +186,12 @@ impl Task {
         }
     }
 
-    /// How long it, and its children that are gone, have been on a CPU; nothing when it is gone.
+    /// How long it has been on a CPU; with the first thread of a process counts what its gone children used. Nothing when
+    /// it is gone.
     pub(super) fn cpu_time(&self) -> Duration {
         let mut stat = [0; 512];
         let read = self.files[0].read_at(&mut stat, 0).unwrap_or(0);
-        cpu_time(&String::from_utf8_lossy(&stat[..read])).unwrap_or_default()
+        cpu_time(&String::from_utf8_lossy(&stat[..read]), self.pid == self.process).unwrap_or_default()
     }
 
     /// The state letter of `/proc/.../stat`; `X` when it is gone.
@@ -206,11 +207,18 @@ impl Task {
 /// Clock ticks a second of `/proc/P/stat`, on every Linux.
 const TICKS: u64 = 100;
 
-/// The time on a CPU that a line of `/proc/P/stat` tells: its own, and that of children that it has waited for.
-fn cpu_time(stat: &str) -> Option<Duration> {
+/// The time on a CPU that a line of `/proc/P/stat` tells: its own, and that of children that its process has waited for,
+/// which each of its threads tells.
+fn cpu_time(stat: &str, children: bool) -> Option<Duration> {
     let (_, rest) = stat.rsplit_once(") ")?;
     // Counted from the state: user, system, and both of the children.
-    let ticks = rest.split(' ').skip(11).take(4).map(str::parse::<u64>).sum::<Result<u64, _>>().ok()?;
+    let ticks = rest
+        .split(' ')
+        .skip(11)
+        .take(if children { 4 } else { 2 })
+        .map(str::parse::<u64>)
+        .sum::<Result<u64, _>>()
+        .ok()?;
     Some(Duration::from_millis(ticks * 1000 / TICKS))
 }
 
@@ -242,9 +250,10 @@ mod tests {
     #[test]
     fn time_on_a_cpu_is_told_whatever_the_program_is_called() {
         let stat = "7 (a) b 9 9) S 1 7 7 0 -1 4194560 153 2 3 4 250 31 8 11 20 0 1 0 676543 8192000 900\n";
-        assert_eq!(cpu_time(stat), Some(Duration::from_millis(3000)));
+        assert_eq!(cpu_time(stat, true), Some(Duration::from_millis(3000)));
+        assert_eq!(cpu_time(stat, false), Some(Duration::from_millis(2810)), "no other thread's share");
         for other in ["", "7 (a", "7 (a) S 1 7", "7 (a) S 1 7 7 0 -1 4194560 153 2 3 4 x 31 8 11"] {
-            assert!(cpu_time(other).is_none_or(|time| time.is_zero()), "{other}");
+            assert!(cpu_time(other, true).is_none_or(|time| time.is_zero()), "{other}");
         }
     }
 }
