@@ -329,7 +329,7 @@ fn suite(args: &BenchArgs, scratch: &Path) -> Result<Suite, String> {
         ));
     }
     let guard = args.save.is_some() || args.against.is_some();
-    let timing = timing(args, &cases, &competitors)?;
+    let (repetitions, timing) = timing(args, &cases, &competitors)?;
     if !(args.slowdown > 2.0 && args.slowdown < 100.0) {
         return Err("--slowdown: per cent between 2, which are always tolerated, and 100 are wanted".to_owned());
     }
@@ -337,8 +337,8 @@ fn suite(args: &BenchArgs, scratch: &Path) -> Result<Suite, String> {
         competitors,
         cases,
         dirs,
-        repetitions: timing.0,
-        timing: timing.1,
+        repetitions,
+        timing,
         // What is to be compared, or was asked for, is measured as often as was said.
         budget: (args.quick && !guard && args.repetitions.is_none()).then_some(QUICK_END),
         needs: args.need.clone(),
@@ -359,8 +359,8 @@ fn timing(
     let (repetitions, measured) = if guard {
         let measured = args.measure.unwrap_or(if peers { GUARD_PEERS } else { GUARD });
         // Each slice has its floor beside it.
-        let each = measured * 2 + if peers { OVERHEAD } else { GUARD_OVERHEAD };
-        let fit = all.as_millis() / (each.as_millis() * cases.len() as u128).max(1);
+        let each = measured.saturating_mul(2).saturating_add(if peers { OVERHEAD } else { GUARD_OVERHEAD });
+        let fit = all.as_millis() / each.as_millis().saturating_mul(cases.len() as u128).max(1);
         (usize::try_from(fit).unwrap_or(usize::MAX).clamp(10, GUARD_MOST), measured)
     } else {
         let repetitions = if args.quick { 3 } else { 5 };
