@@ -54,7 +54,7 @@ fn comparable<'a>(files: impl Iterator<Item = (&'a Path, Vec<u8>)>) -> Files {
             };
             content = content.lines().map(plain).collect();
         }
-        if name.ends_with(".lock") {
+        if name.ends_with(".lock") || name.ends_with(".note") {
             // The note names inodes and times.
             content = (if content.is_empty() { "empty" } else { "note" }).to_owned();
         } else if !name.ends_with(".audit.jsonl") {

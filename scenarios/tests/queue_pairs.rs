@@ -108,10 +108,12 @@ fn sharded() {
     }
 }
 
-/// A lock that is waited for by looking again has hundreds of classes a pair.
+/// A lock that is waited for with a watch and a time-out has hundreds of classes a pair.
 #[test]
 fn lock_dir() {
-    pairs("lock-dir", &[("complete", "release")], false);
+    let always =
+        [("push", "push"), ("push", "claim"), ("claim", "claim"), ("complete", "release"), ("extend", "release")];
+    pairs("lock-dir", &always, false);
 }
 
 /// Each client begins a writer, and one of them serves both.

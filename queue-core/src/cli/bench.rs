@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::Exit;
 use super::args::{Common, StrategyName};
-use super::stopwatch::Stopwatch;
+use super::stopwatch::{Stopwatch, Taken};
 use crate::error::Error;
 use crate::operation::Hold;
 use crate::queue::{Claim, Queue};
@@ -172,10 +172,18 @@ impl Worker<'_> {
     }
 
     fn record(&mut self, op: &str, start: u64, result: &str, id: &str) {
-        let end = now();
-        let waited = u64::try_from(self.queue.storage().take().as_nanos()).unwrap_or(u64::MAX);
-        let waited = if self.served { end - start } else { waited };
-        let _ = writeln!(self.out, "{op} {result} {start} {waited} {end} {id}");
+        let (end, ended) = (now(), Instant::now());
+        let Taken { waited, had, gave } = self.queue.storage().take();
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let waited = if self.served { end - start } else { nanoseconds(waited) };
+        let _ = write!(self.out, "{op} {result} {start} {waited} {end} {id}");
+        if let (Some(had), Some(gave)) = (had, gave)
+            && had <= gave
+        {
+            let at = |moment: Instant| (end - start).saturating_sub(nanoseconds(ended.duration_since(moment)));
+            let _ = write!(self.out, " {} {}", at(had), at(gave));
+        }
+        self.out.push('\n');
         if result == "fail" {
             std::thread::sleep(AFTER_FAILURE);
         }

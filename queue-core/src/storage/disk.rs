@@ -1,5 +1,6 @@
 //! The real file system.
 
+use std::cell::Cell;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -43,9 +44,28 @@ pub struct DiskLock {
     kind: LockKind,
 }
 
-/// A watched directory.
+/// A watched directory. None of them is closed: that takes milliseconds, as the kernel then waits for everybody who might
+/// still be at it, and it would be done by who has just been given the lock.
 #[derive(Debug)]
-pub struct DiskWatch(Inotify);
+pub struct DiskWatch(Option<Inotify>);
+
+thread_local! {
+    /// One that is not in use.
+    static SPARE_WATCH: Cell<Option<Inotify>> = const { Cell::new(None) };
+}
+
+impl DiskWatch {
+    fn inotify(&self) -> io::Result<&Inotify> {
+        self.0.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Drop for DiskWatch {
+    fn drop(&mut self) {
+        // At the end of a thread there may be no place for it any more.
+        let _ = SPARE_WATCH.try_with(|spare| spare.set(self.0.take()));
+    }
+}
 
 /// The next [`Storage::serial`]: one for the whole process, because temporary names are made of the pid and this.
 static SERIAL: AtomicU64 = AtomicU64::new(0);
@@ -271,17 +291,24 @@ impl Storage for Disk {
     }
 
     fn watch(&self, path: &Path) -> io::Result<DiskWatch> {
-        let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+        let watch = match SPARE_WATCH.take() {
+            Some(inotify) => DiskWatch(Some(inotify)),
+            None => DiskWatch(Some(Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?)),
+        };
         let what = AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVED_FROM;
-        inotify.add_watch(path, what)?;
-        Ok(DiskWatch(inotify))
+        // Once: who has been told of the renaming need not be told of the removal that follows.
+        watch.inotify()?.add_watch(path, what | AddWatchFlags::IN_ONESHOT)?;
+        Ok(watch)
     }
 
-    fn wait(&self, watch: &mut DiskWatch, limit: Duration) -> io::Result<()> {
+    fn wait(&self, watch: &mut DiskWatch, limit: Duration) -> io::Result<bool> {
         let limit = u16::try_from(limit.as_millis()).unwrap_or(u16::MAX);
-        let mut polled = [PollFd::new(watch.0.as_fd(), PollFlags::POLLIN)];
+        let inotify = watch.inotify()?;
+        let mut polled = [PollFd::new(inotify.as_fd(), PollFlags::POLLIN)];
         match poll(&mut polled, PollTimeout::from(limit)) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            // What has been told once is not told again.
+            Ok(1..) => Ok(inotify.read_events().is_ok()),
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

@@ -197,8 +197,8 @@ pub trait Storage {
     fn watch(&self, path: &Path) -> io::Result<Self::Watch>;
 
     /// Waits until the watched directory has been renamed or removed or an entry in it renamed, since the watch began,
-    /// but no longer than `limit`. It may return for no reason.
-    fn wait(&self, watch: &mut Self::Watch, limit: Duration) -> io::Result<()>;
+    /// but no longer than `limit`, and says whether that has happened. It may say so for no reason.
+    fn wait(&self, watch: &mut Self::Watch, limit: Duration) -> io::Result<bool>;
 
     /// The time of day.
     fn now(&self) -> Timestamp;

@@ -13,8 +13,10 @@
 //! names it. [`LockDir::break_after`] breaks such a lock too, after that time, and is **unsafe**: an owner that was merely
 //! slow goes on writing beside the new one.
 //!
-//! Whoever waits is woken by a watch on the lock directory, and looks again after a short time anyway: nothing tells of an
-//! owner's death.
+//! Whoever waits is woken by a watch on the lock directory, and looks at its owner again after a short time anyway: nothing
+//! tells of an owner's death.
+//!
+//! The lock goes with its owner, so the note for the next writer ([`Guard::note`]) is a file of its own, `.queue.json.note`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +25,7 @@ use std::time::Duration;
 use super::{Guard, IfMissing, Strategy, record};
 use crate::error::Error;
 use crate::paths::beside;
-use crate::storage::{Liveness, Process, Storage};
+use crate::storage::{Liveness, LockKind, Process, Storage};
 use crate::transaction::{Access, cannot_create};
 
 /// How long a waiter sleeps if nothing wakes it: between these, so that several do not look in step.
@@ -99,6 +101,7 @@ struct Own<'a, S: Storage> {
     lock: PathBuf,
     directory: PathBuf,
     entry: String,
+    note: PathBuf,
 }
 
 impl<'a, S: Storage> Own<'a, S> {
@@ -116,7 +119,8 @@ impl<'a, S: Storage> Own<'a, S> {
                 }
             }
             // Removed when dropped, from now on.
-            let own = Own { storage, lock: lock_dir_of(file), entry: entry_of(&process, serial), directory };
+            let (lock, entry, note) = (lock_dir_of(file), entry_of(&process, serial), beside(file, ".note"));
+            let own = Own { storage, lock, directory, entry, note };
             let path = own.directory.join(&own.entry);
             storage.create_new(&path, None).map_err(|error| Error::io("prepare the lock directory", &path, error))?;
             return Ok(own);
@@ -128,8 +132,9 @@ impl<'a, S: Storage> Own<'a, S> {
         let lock = self.lock.clone();
         let failed = |error| Error::io("take the lock directory", &lock, error);
         let start = storage.monotonic();
-        let mut watched = None;
-        let mut seen: Option<(String, Duration)> = None;
+        let mut owner = Owner::default();
+        // Whether it is time to ask who has it: at first, and whenever nothing has happened for a while.
+        let mut ask = true;
         loop {
             match storage.rename_new(&self.directory, &self.lock) {
                 Ok(()) => {
@@ -141,71 +146,110 @@ impl<'a, S: Storage> Own<'a, S> {
                     if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty) => {}
                 Err(error) => return Err(failed(error)),
             }
-            // Somebody has it. It may be gone at any moment from here on; then we are told by NotFound, and try again.
-            let entries = match storage.list_dir(&self.lock) {
-                Ok(entries) => entries,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(failed(error)),
-            };
-            if entries.is_empty() {
-                // None of us makes such a lock, but after a power cut the owner's entry may be missing: it is nobody's. Only
-                // an empty directory can be removed, so that a fresh lock under this name stays.
-                match storage.remove_dir(&self.lock) {
-                    Ok(()) => continue,
-                    Err(error)
-                        if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) =>
-                    {
-                        continue;
-                    }
-                    Err(error) => return Err(failed(error)),
-                }
-            }
-            let entry = entries.into_iter().find(|entry| entry.starts_with(OWNER));
             let now = storage.monotonic();
-            let owner = entry.as_deref().and_then(|entry| owner_of(entry, &storage.process()));
-            let liveness = owner.as_ref().map_or(Liveness::Unknown, |owner| storage.liveness(owner));
-            if let Some(entry) = entry {
-                let since = match seen.take() {
-                    Some((before, since)) if before == entry => since,
-                    _ => now,
-                };
-                let overdue = break_after.is_some_and(|limit| now.saturating_sub(since) >= limit);
-                if liveness == Liveness::Dead || overdue {
-                    match storage.rename(&self.lock.join(&entry), &self.lock.join(&self.entry)) {
-                        Ok(()) => return Ok(self.held()),
-                        // Another breaker was faster, or the owner has given it up.
-                        Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                        Err(error) => return Err(failed(error)),
-                    }
+            if ask {
+                match self.look(&mut owner, now, break_after).map_err(failed)? {
+                    Found::Owned => {}
+                    Found::Changed => continue,
+                    Found::Ours => return Ok(self.held()),
                 }
-                seen = Some((entry, since));
             }
             let waited = now.saturating_sub(start);
             let left = access.settings.timeout.map(|timeout| timeout.saturating_sub(waited));
             if left.is_some_and(|left| left.is_zero()) {
-                let owner = owner.as_ref().map_or("nobody who can be named".to_owned(), describe);
-                let foreign = liveness == Liveness::Unknown;
-                return Err(Error::LockOwned { path: self.lock.clone(), waited, owner, foreign });
+                let foreign = owner.liveness == Liveness::Unknown;
+                return Err(Error::LockOwned { path: self.lock.clone(), waited, owner: owner.describe(), foreign });
             }
-            match &mut watched {
-                // Woken or not: what is watched may be another lock by now, so begin anew.
-                Some(watch) => {
-                    storage.wait(watch, pause(storage, now).min(left.unwrap_or(Duration::MAX))).map_err(failed)?;
-                    watched = None;
+            let limit = pause(storage, now).min(left.unwrap_or(Duration::MAX));
+            // What can be watched is there, and its end will be told. So there is no need to try once more before waiting.
+            ask = match storage.watch(&self.lock) {
+                Ok(mut watch) => !storage.wait(&mut watch, limit).map_err(failed)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                // No watches (left) on this system.
+                Err(_) => {
+                    storage.sleep(limit);
+                    true
                 }
-                // It may have been given up before we watched, so look once more before waiting.
-                None => match storage.watch(&self.lock) {
-                    Ok(watch) => watched = Some(watch),
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    // No watches (left) on this system.
-                    Err(_) => storage.sleep(pause(storage, now).min(left.unwrap_or(Duration::MAX))),
-                },
-            }
+            };
+        }
+    }
+
+    /// Looks at who has the lock, and takes it over from the dead. It may be gone at any moment meanwhile; then we are told
+    /// by NotFound.
+    fn look(&self, owner: &mut Owner, now: Duration, break_after: Option<Duration>) -> io::Result<Found> {
+        let storage = self.storage;
+        let entries = match storage.list_dir(&self.lock) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Changed),
+            Err(error) => return Err(error),
+        };
+        if entries.is_empty() {
+            // None of us makes such a lock, but after a power cut the owner's entry may be missing: it is nobody's. Only
+            // an empty directory can be removed, so that a fresh lock under this name stays.
+            return match storage.remove_dir(&self.lock) {
+                Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {
+                    Err(error)
+                }
+                _ => Ok(Found::Changed),
+            };
+        }
+        let entry = entries.into_iter().find(|entry| entry.starts_with(OWNER));
+        owner.process = entry.as_deref().and_then(|entry| owner_of(entry, &storage.process()));
+        owner.liveness = owner.process.as_ref().map_or(Liveness::Unknown, |process| storage.liveness(process));
+        let Some(entry) = entry else { return Ok(Found::Owned) };
+        let since = match owner.seen.take() {
+            Some((before, since)) if before == entry => since,
+            _ => now,
+        };
+        let overdue = break_after.is_some_and(|limit| now.saturating_sub(since) >= limit);
+        if owner.liveness != Liveness::Dead && !overdue {
+            owner.seen = Some((entry, since));
+            return Ok(Found::Owned);
+        }
+        match storage.rename(&self.lock.join(&entry), &self.lock.join(&self.entry)) {
+            Ok(()) => Ok(Found::Ours),
+            // Another breaker was faster, or the owner has given it up.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Changed),
+            Err(error) => Err(error),
         }
     }
 
     fn held(&self) -> Held<'a, S> {
-        Held { storage: self.storage, lock: self.lock.clone(), entry: self.entry.clone() }
+        let (lock, entry, note) = (self.lock.clone(), self.entry.clone(), self.note.clone());
+        Held { storage: self.storage, lock, entry, note, notes: None }
+    }
+}
+
+/// What a look at a lock that is taken has shown.
+enum Found {
+    /// Somebody has it, and keeps it.
+    Owned,
+    /// It is another one now, or none.
+    Changed,
+    /// We have taken it over.
+    Ours,
+}
+
+/// Who had the lock when that was last looked at.
+struct Owner {
+    process: Option<Process>,
+    liveness: Liveness,
+    /// The name of its entry, which tells its acquisitions apart, and since when it has been seen.
+    seen: Option<(String, Duration)>,
+}
+
+impl Default for Owner {
+    fn default() -> Self {
+        Owner { process: None, liveness: Liveness::Unknown, seen: None }
+    }
+}
+
+impl Owner {
+    fn describe(&self) -> String {
+        let Some(Process { host, pid, start, namespace, .. }) = &self.process else {
+            return "nobody who can be named".to_owned();
+        };
+        format!("pid {pid} of {host} (started at {start}, pid namespace {namespace})")
     }
 }
 
@@ -217,10 +261,6 @@ impl<S: Storage> Drop for Own<'_, S> {
         let _ = self.storage.remove_file(&self.directory.join(&self.entry));
         let _ = self.storage.remove_dir(&self.directory);
     }
-}
-
-fn describe(owner: &Process) -> String {
-    format!("pid {} of {} (started at {}, pid namespace {})", owner.pid, owner.host, owner.start, owner.namespace)
 }
 
 /// A time within [`LOOK_AGAIN`] that differs from process to process and from time to time.
@@ -235,12 +275,34 @@ struct Held<'a, S: Storage> {
     storage: &'a S,
     lock: PathBuf,
     entry: String,
+    /// Where the last writer's note is.
+    note: PathBuf,
+    /// The same, once it is open and ours alone.
+    notes: Option<S::Lock>,
 }
 
-impl<S: Storage> Guard for Held<'_, S> {}
+impl<S: Storage> Guard for Held<'_, S> {
+    fn note(&mut self) -> Option<Vec<u8>> {
+        let mut notes = self.storage.open_lock(&self.note, LockKind::Flock).ok()?;
+        // Free, unless a slow owner whose lock was broken is still at it. And who looks at this folder sees by the lock that
+        // it is no data.
+        let free = self.storage.try_lock(&mut notes).unwrap_or(false);
+        self.notes = free.then_some(notes);
+        self.storage.read_note(self.notes.as_mut()?).ok()
+    }
+
+    fn keep_note(&mut self, note: &[u8]) {
+        if let Some(notes) = self.notes.as_mut() {
+            // Without it the next writer parses the file.
+            let _ = self.storage.write_note(notes, note);
+        }
+    }
+}
 
 impl<S: Storage> Drop for Held<'_, S> {
     fn drop(&mut self) {
+        // Before the next one is let in, who needs it.
+        self.notes = None;
         let away = loop {
             let name = format!("{}-{}", self.storage.process().pid, self.storage.serial());
             let mut away = self.lock.clone().into_os_string();

@@ -131,8 +131,8 @@ impl<G: Gate> Drop for OpenLock<G> {
 impl<G: Gate> Storage for Model<G> {
     type File = OpenFile;
     type Lock = OpenLock<G>;
-    /// What had happened when the watch began.
-    type Watch = u64;
+    /// What is watched, and what had happened when that began.
+    type Watch = (PathBuf, u64);
 
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         // There are no links in this world.
@@ -304,18 +304,20 @@ impl<G: Gate> Storage for Model<G> {
         })
     }
 
-    fn watch(&self, path: &Path) -> io::Result<u64> {
-        self.step("watch", |world| world.watch(path))
+    fn watch(&self, path: &Path) -> io::Result<Self::Watch> {
+        Ok((path.to_owned(), self.step("watch", |world| world.watch(path))?))
     }
 
-    fn wait(&self, watch: &mut u64, _limit: Duration) -> io::Result<()> {
+    fn wait(&self, watch: &mut Self::Watch, _limit: Duration) -> io::Result<bool> {
         self.lives()?;
-        let seen = *watch;
-        self.gate.step("wait", |world| match world.releases() == seen {
-            true => Step::Blocked,
-            false => Step::Done(()),
+        let (path, seen) = watch;
+        // Nothing tells of a death. When nobody is left who could give the lock up, the time is over.
+        let mut told = false;
+        self.gate.step("wait", |world| {
+            told = world.releases() != *seen;
+            if told || world.is_owner_dead(path) { Step::Done(()) } else { Step::Blocked }
         });
-        Ok(())
+        Ok(told)
     }
 
     fn now(&self) -> Timestamp {

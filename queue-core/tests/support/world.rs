@@ -219,6 +219,13 @@ impl World {
         Ok(self.releases)
     }
 
+    /// Whether the entry of a lock directory names somebody who is dead.
+    pub(crate) fn is_owner_dead(&self, lock: &Path) -> bool {
+        let entries = self.list_dir(lock).unwrap_or_default();
+        let pids = entries.iter().filter_map(|entry| entry.strip_prefix("owner-")?.split('-').next()?.parse().ok());
+        pids.into_iter().any(|pid| self.is_dead(pid))
+    }
+
     /// A process is gone, and with it its locks of the kernel's.
     pub(crate) fn kill(&mut self, pid: u32) {
         self.dead.insert(pid);
