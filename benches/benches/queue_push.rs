@@ -1,6 +1,6 @@
 //! One push into a queue of 100 and of 1,000 tasks, by each strategy, beside its floor: the same system calls on the
 //! same bytes and the same checks of them (is the file the one that was noted? may the id be in it?), without the library.
-//! `naive` and `lock-dir` keep no note, so they parse the file, and their floors do not.
+//! `naive` keeps no note, so it parses the file, and its floor does not.
 //!
 //! Durability is `none`; a disk's own time would hide everything else. `+evidence` adds the snapshot and the audit line.
 
@@ -273,8 +273,13 @@ impl Floor {
         File::create_new(own.join("owner"))?;
         Disk.rename_new(&own, &lock)?;
         black_box(read(&self.strategy)?);
+        let note = OpenOptions::new().read(true).write(true).open(beside(&self.file, ".note"))?;
+        FileExt::try_lock_exclusive(&note)?;
+        black_box(note.read_at(&mut [0; 4096], 0)?);
         let after = self.next(&self.read()?);
         self.replace(&after)?;
+        note.write_all_at(&noted(&after), 0)?;
+        drop(note);
         Disk.rename_new(&lock, &old)?;
         fs::remove_file(old.join("owner"))?;
         fs::remove_dir(&old)

@@ -12,7 +12,12 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{case::Case, competitor::Durability};
+use super::{
+    case::Case,
+    competitor::Durability,
+    sample::{Times, WAITS_NS},
+    turns::{Turn, hand_overs},
+};
 
 /// An operation is a push, or a claim and a completion: half of them are one write of the file, half are two.
 const WRITES_PER_OPERATION: f64 = 1.5;
@@ -51,32 +56,54 @@ pub(super) fn rewrite_what(case: Case) -> String {
     )
 }
 
-/// Microseconds of that, over some time: what it takes all together, by how often it was done. Each of so many threads
-/// has open files of its own, which is what locks belong to.
-pub(super) fn rewrite(dir: &Path, case: Case, time: Duration) -> io::Result<f64> {
-    std::fs::write(dir.join("floor"), vec![b'x'; case.kept * case.task_bytes])?;
-    let begun = Instant::now();
-    let counts = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..case.processes)
-            .map(|number| scope.spawn(move || rewrite_for(dir, case.durability, number, begun + time)))
-            .collect();
-        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(io::ErrorKind::Other.into())));
-        joined.collect::<io::Result<Vec<u32>>>()
-    })?;
-    let count: u32 = counts.iter().sum();
-    Ok(begun.elapsed().as_secs_f64() * 1e6 * WRITES_PER_OPERATION / f64::from(count))
+/// The floor of how that lock goes from one to another.
+pub(super) fn hand_over_id(case: Case) -> String {
+    rewrite_id(case).replacen("rewrite", "hand-over", 1)
 }
 
-fn rewrite_for(dir: &Path, durability: Durability, number: usize, until: Instant) -> io::Result<u32> {
+/// What rewriting costs under that lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rewritten {
+    /// Microseconds: what it takes all together, by how often it was done.
+    pub(super) us: f64,
+    /// Microseconds, the median, from one holder of the lock to the next who waited; none: nobody did.
+    pub(super) hand_over_us: Option<f64>,
+}
+
+/// Rewrites for some time. Each of so many threads has open files of its own, which is what locks belong to.
+pub(super) fn rewrite(dir: &Path, case: Case, time: Duration) -> io::Result<Rewritten> {
+    std::fs::write(dir.join("floor"), vec![b'x'; case.kept * case.task_bytes])?;
+    let begun = Instant::now();
+    let turns = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..case.processes)
+            .map(|number| scope.spawn(move || rewrite_for(dir, case.durability, number, begun, time)))
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(io::ErrorKind::Other.into())));
+        joined.collect::<io::Result<Vec<Vec<Turn>>>>()
+    })?;
+    let count: usize = turns.iter().map(Vec::len).sum();
+    let us = begun.elapsed().as_secs_f64() * 1e6 * WRITES_PER_OPERATION / count as f64;
+    let mut times = Times::default();
+    hand_overs(turns.into_iter().flatten(), &mut times);
+    Ok(Rewritten { us, hand_over_us: times.quantile_us(0.5) })
+}
+
+fn rewrite_for(
+    dir: &Path,
+    durability: Durability,
+    number: usize,
+    begun: Instant,
+    time: Duration,
+) -> io::Result<Vec<Turn>> {
     let (lock, file, temporary) = (dir.join("floor.lock"), dir.join("floor"), dir.join(format!("floor.tmp{number}")));
-    let mut buffer = Vec::new();
-    for count in 0.. {
-        // Once at least.
-        if count > 0 && Instant::now() >= until {
-            return Ok(count);
-        }
+    let (mut buffer, mut turns) = (Vec::new(), Vec::new());
+    let now = || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    // Once at least.
+    while turns.is_empty() || begun.elapsed() < time {
         let lock = OpenOptions::new().create(true).append(true).open(&lock)?;
+        let began = now();
         flock(&lock, FlockOperation::LockExclusive)?;
+        let had = now();
         buffer.clear();
         File::open(&file)?.read_to_end(&mut buffer)?;
         let mut new = File::create(&temporary)?;
@@ -88,9 +115,11 @@ fn rewrite_for(dir: &Path, durability: Durability, number: usize, until: Instant
         if durability == Durability::Full {
             File::open(dir)?.sync_all()?;
         }
+        let gave = now();
         flock(&lock, FlockOperation::Unlock)?;
+        turns.push(Turn { worker: number, began, waited: had - began > WAITS_NS, had, gave });
     }
-    unreachable!("the time is over before numbers are")
+    Ok(turns)
 }
 
 /// The floors that do not depend on the load.
@@ -236,9 +265,12 @@ mod tests {
             task_bytes: 100,
             think_us: 0,
         };
-        let us = |kept, processes| rewrite(dir.path(), case(kept, processes), Duration::from_millis(30)).unwrap();
+        let measured = |kept, processes| rewrite(dir.path(), case(kept, processes), Duration::from_millis(30)).unwrap();
+        let us = |kept, processes| measured(kept, processes).us;
         assert!(us(40_000, 1) > us(1, 1), "more bytes take longer");
         assert!(us(1, 4) > 0.0);
+        assert_eq!(measured(1, 1).hand_over_us, None, "one alone waits for nobody");
+        assert!(measured(1, 4).hand_over_us.is_none_or(|us| us > 0.0));
         assert_ne!(rewrite_id(case(1, 1)), rewrite_id(case(1, 2)));
     }
 }

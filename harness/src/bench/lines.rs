@@ -83,7 +83,7 @@ impl Driver<'_> {
         };
         let given = given.filter(|_| op == Op::Claim).map(str::to_owned);
         let id = id.map(str::to_owned).or_else(|| given.clone()).map(Into::into);
-        records.push(Record { op, done, start, waited: None, end, id });
+        records.push(Record { op, done, start, waited: None, end, id, lock: None });
         Ok(given)
     }
 }

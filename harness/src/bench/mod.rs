@@ -28,6 +28,7 @@ mod sample;
 mod stats;
 mod suite;
 mod talker;
+mod turns;
 mod usage;
 
 pub use advice::advise;

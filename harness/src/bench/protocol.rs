@@ -26,7 +26,8 @@
 //! ```
 //!
 //! WAITED are the nanoseconds it waited for the lock, or `-` where that is not known; in place of `ok` there may be
-//! `fail`, and for a claim that found nothing `none`, with `-` for the id.
+//! `fail`, and for a claim that found nothing `none`, with `-` for the id. Who knows may add two words, HAD and GAVE: the
+//! nanoseconds from START until it had the lock and until it began to give it up.
 //!
 //! A program that does not want to keep time answers `ready lines` to any of these. It is then given one operation a
 //! line: `push ID TASK` (answer `ok`), `claim` (`ok ID` or `none`), `complete ID` (`ok`), `list` (an id a line, then
@@ -123,6 +124,8 @@ pub struct Record {
     pub end: u64,
     /// The task.
     pub id: Option<Box<str>>,
+    /// When it had the lock and when it began to give it up, if that is known.
+    pub lock: Option<(u64, u64)>,
 }
 
 /// A line that is no record.
@@ -141,8 +144,10 @@ impl Record {
     pub fn parse(line: &str) -> Result<Record, BadRecord> {
         let bad = |why| BadRecord { line: line.chars().take(120).collect(), why };
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [op, done, start, waited, end, id] = words[..] else {
-            return Err(bad("six words are wanted"));
+        let (op, done, start, waited, end, id, lock) = match words[..] {
+            [op, done, start, waited, end, id] => (op, done, start, waited, end, id, None),
+            [op, done, start, waited, end, id, had, gave] => (op, done, start, waited, end, id, Some((had, gave))),
+            _ => return Err(bad("six words are wanted, or eight")),
         };
         let op = match op {
             "push" => Op::Push,
@@ -162,6 +167,13 @@ impl Record {
             return Err(bad("it ends before it begins"));
         }
         let waited = if waited == "-" { None } else { Some(number(waited)?.min(end - start)) };
+        let lock = match lock {
+            None => None,
+            Some((had, gave)) => match (number(had)?, number(gave)?) {
+                (had, gave) if had <= gave && gave <= end - start => Some((start + had, start + gave)),
+                _ => return Err(bad("the lock is had, then given up, then it is over")),
+            },
+        };
         if id.len() > MAX_ID {
             return Err(bad("the id is too long"));
         }
@@ -169,7 +181,7 @@ impl Record {
         if id.is_none() && (op != Op::Claim || done == Done::Ok) {
             return Err(bad("the id is missing"));
         }
-        Ok(Record { op, done, start, waited, end, id })
+        Ok(Record { op, done, start, waited, end, id, lock })
     }
 }
 
@@ -186,7 +198,11 @@ impl std::fmt::Display for Record {
             Done::Failed => "fail",
         };
         let waited = self.waited.map_or("-".to_owned(), |waited| waited.to_string());
-        write!(f, "{op} {done} {} {waited} {} {}", self.start, self.end, self.id.as_deref().unwrap_or("-"))
+        write!(f, "{op} {done} {} {waited} {} {}", self.start, self.end, self.id.as_deref().unwrap_or("-"))?;
+        match self.lock {
+            Some((had, gave)) => write!(f, " {} {}", had - self.start, gave - self.start),
+            None => Ok(()),
+        }
     }
 }
 
@@ -210,19 +226,24 @@ mod tests {
             "push ok 1 0 3 -",
             "claim ok 1 0 3 -",
             "complete fail 1 0 3 -",
+            "push ok 1 0 3 a 1 x",
+            "push ok 1 0 3 a 2 1",
+            "push ok 1 0 3 a 1 3",
         ];
         for line in cases {
             assert!(Record::parse(line).is_err(), "{line}");
         }
         assert!(Record::parse(&format!("push ok 1 0 3 {}", "x".repeat(MAX_ID + 1))).is_err());
         assert_eq!(Record::parse("claim none 1 0 3 -").unwrap().done, Done::Nothing);
+        assert_eq!(Record::parse("push ok 10 0 30 a 5 12").unwrap().lock, Some((15, 22)));
         assert_eq!(Record::parse("push ok 1 99 3 a").unwrap().waited, Some(2), "nobody waits longer than it takes");
     }
 
     proptest! {
         #[test]
         fn a_record_can_be_read_back(op in 0..3, done in 0..2, start in 0u64..1 << 60, took in 0u64..1 << 40,
-                waited in prop::option::of(0u64..1 << 40), id in "[!-,.-~]{1,40}") {
+                waited in prop::option::of(0u64..1 << 40), id in "[!-,.-~]{1,40}",
+                lock in prop::option::of((0u64..1 << 40, 0u64..1 << 40))) {
             let record = Record {
                 op: [Op::Push, Op::Claim, Op::Complete][op as usize],
                 done: [Done::Ok, Done::Failed][done as usize],
@@ -230,6 +251,7 @@ mod tests {
                 waited: waited.map(|waited| waited.min(took)),
                 end: start + took,
                 id: Some(id.into()),
+                lock: lock.map(|(had, gave)| (start + had.min(gave).min(took), start + had.max(gave).min(took))),
             };
             prop_assert_eq!(Record::parse(&record.to_string()), Ok(record));
         }

@@ -5,6 +5,7 @@ use hdrhistogram::Histogram;
 use super::{
     conserve::Conservation,
     protocol::{Done, Op, Record},
+    turns::{Turn, hand_overs},
     usage::Usage,
 };
 
@@ -12,7 +13,7 @@ use super::{
 const WINDOW_NS: u64 = 100_000_000;
 
 /// Waiting below this is no waiting: taking a lock that is free takes that long.
-const WAITS_NS: u64 = 2_000;
+pub(super) const WAITS_NS: u64 = 2_000;
 
 /// Times in nanoseconds.
 #[derive(Clone, Debug)]
@@ -133,7 +134,7 @@ impl Sample {
         sample.fairness = fairness(counts.iter().map(|windows| windows.iter().sum()));
         sample.windows = (0..windows).map(|w| fairness(counts.iter().map(|worker| worker[w]))).collect();
         if one_lock {
-            hand_overs(slice, &mut sample.hand_over);
+            hand_overs(turns(slice), &mut sample.hand_over);
         }
         let each = |total: u64| if all == 0 { 0.0 } else { total as f64 / all as f64 };
         sample.cpu_us = each(slice.usage.cpu_ns) / 1000.0;
@@ -171,24 +172,18 @@ fn operations(records: &[Record]) -> impl Iterator<Item = Operation> {
     })
 }
 
-/// From whom the lock came is not known; it is the worker that had it last.
-fn hand_overs(slice: &Slice, times: &mut Times) {
-    let mut turns: Vec<(u64, usize, &Record)> = Vec::new();
-    for (worker, records) in slice.workers.iter().enumerate() {
-        turns.extend(records.iter().filter_map(|record| {
-            let had = record.start + record.waited?;
-            (slice.from..slice.until).contains(&had).then_some((had, worker, record))
-        }));
-    }
-    turns.sort_by_key(|(had, worker, _)| (*had, *worker));
-    for pair in turns.windows(2) {
-        let [(_, before, earlier), (had, after, later)] = pair else { continue };
-        let waited = later.waited.is_some_and(|waited| waited > WAITS_NS);
-        // Who gives the lock up notes that a little later, and may lose its CPU in between: then it is not known.
-        if before != after && waited && later.start < earlier.end && *had >= earlier.end {
-            times.record(had - earlier.end);
-        }
-    }
+/// When each worker had the lock. Where that is not said, it is when it had waited, and until its operation was over.
+fn turns<'a>(slice: &'a Slice) -> impl Iterator<Item = Turn> + 'a {
+    let window = slice.from..slice.until;
+    slice.workers.iter().zip(0..).flat_map(move |(records, worker)| {
+        let window = window.clone();
+        records.iter().filter_map(move |record| {
+            let waited = record.waited?;
+            let (had, gave) = record.lock.unwrap_or((record.start + waited, record.end));
+            let waited = waited > WAITS_NS;
+            window.contains(&had).then_some(Turn { worker, began: record.start, waited, had, gave })
+        })
+    })
 }
 
 #[cfg(test)]
@@ -248,6 +243,9 @@ mod tests {
         let noted_late =
             Sample::of(&slice(&[&["push ok 0 0 70000 a"], &["push ok 10000 56000 80000 b"]], 0, 100_000), true);
         assert_eq!(noted_late.hand_over.count(), 0);
+        let known = ["push ok 0 0 90000 a 1000 50000", "push ok 10000 30000 99000 b 51000 80000"];
+        let known = Sample::of(&slice(&[&known[..1], &known[1..]], 0, 100_000), true);
+        assert_eq!(known.hand_over.max_us().map(f64::round), Some(11.0), "not what was left to do without the lock");
         let comes_later = Sample::of(&slice(&[&["push ok 0 0 50 a"], &["push ok 60 5000 9000 b"]], 0, 100_000), true);
         assert_eq!(comes_later.hand_over.count(), 0);
     }

@@ -205,13 +205,18 @@ impl Suite {
                 continue;
             }
             let folder = homes[case.dir].fresh()?;
-            let us =
+            let measured =
                 floor::rewrite(folder.path(), *case, self.timing.measured).map_err(|e| homes[case.dir].floor(e))?;
-            match floors.iter_mut().find(|floor| floor.id == id) {
+            let mut add = |id: &str, what: &dyn Fn() -> String, us| match floors.iter_mut().find(|one| one.id == id) {
                 Some(floor) => floor.samples.push(us),
-                None => floors.push(Floor { id: id.clone(), what: floor::rewrite_what(*case), samples: vec![us] }),
+                None => floors.push(Floor { id: id.to_owned(), what: what(), samples: vec![us] }),
+            };
+            add(&id, &|| floor::rewrite_what(*case), measured.us);
+            if let Some(us) = measured.hand_over_us {
+                let what = || format!("from unlocking to the next who waited, median, of {id}");
+                add(&floor::hand_over_id(*case), &what, us);
             }
-            now.push((id, us));
+            now.push((id, measured.us));
         }
         Ok(now)
     }
