@@ -175,6 +175,18 @@ fn files_that_cannot_be_read_are_mistakes() {
     assert_eq!((code, &report["lines"], report["warnings"].as_array().unwrap().len()), (0, &json!(0), 1));
 }
 
+#[test]
+fn a_report_that_is_not_written_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, page) = (folder.path().join("a.jsonl"), folder.path().join("page.html"));
+    fs::write(&file, chain(0, 3)).unwrap();
+    let (code, _, err) = noclobber(&["audit", "--html", page.to_str().unwrap()], &[&file]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("audit writes neither --junit nor --html") && !page.exists(), "{err}");
+    let (_, _, err) = noclobber(&["audit"], &[&file]);
+    assert_eq!(err, "");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_growing_file_is_followed_through_its_rotation() {

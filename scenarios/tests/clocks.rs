@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use scenarios::run;
+use scenarios::{Answer, command, run};
 
 /// Each task has its own count of reads; a sleep moves all clocks by what it says; CPU clocks show reads only.
 const PROGRAM: &str = r#"
@@ -63,4 +63,24 @@ fn names_made_from_the_time_are_nobody_elses() {
     assert_eq!(answer.report()["verdict"], "clean");
     let explored = &answer.report()["explored"];
     assert_eq!((&explored["classes"], &explored["exhausted"]), (&1.into(), &true.into()), "they share no name");
+}
+
+/// ... and the address is one whatever else the caller has in its environment.
+#[test]
+fn names_made_from_an_address_are_the_same_for_every_caller() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let worker = |name: &str| format!("[[worker]]\nname = \"{name}\"\nrun = \"mktemp -p . && mktemp -p .\"\n");
+    let scenario = format!("name = \"names\"\nexpect = \"clean\"\n{}{}", worker("A"), worker("B"));
+    fs::write(folder.path().join("names.toml"), scenario).expect("a scenario");
+    let hash = |size: usize| {
+        let mut noclobber = command(folder.path());
+        noclobber.args(["run", "--format", "json", "names.toml"]).env("ANYTHING", "x".repeat(size));
+        let answer = Answer::from(&noclobber.output().expect("noclobber starts"));
+        assert_eq!(answer.exit, Some(0), "{:?} {}", answer.reports, answer.stderr);
+        answer.report()["trace_hash"].as_str().expect("a hash").to_owned()
+    };
+    let first = hash(0);
+    for size in [1, 17, 300] {
+        assert_eq!(hash(size), first, "{size}");
+    }
 }

@@ -1,6 +1,15 @@
 //! Nothing is called clean that was not looked at: what cannot be told is exit 3, a mistake is exit 2.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
 
 use scenarios::{Answer, answer, run};
 
@@ -105,9 +114,50 @@ fn random_bytes_that_are_not_the_harness_s_own() {
 
 #[test]
 fn a_step_that_is_another_each_time() {
-    // Nothing is wrong with control: the kernel gives another value each time, and nobody fixes it.
-    let worker = "cksum < /proc/vmstat >> count";
-    exits(3, "differed", &counting(&[], worker));
+    // Nothing is wrong with control: somebody whom nobody controls writes outside of the world all the time.
+    let moving = Moving::begin();
+    exits(3, "differed", &counting(&[], &format!("cat {} >> count", moving.file().display())));
+}
+
+/// A file outside of every world that has another number in it at each look.
+struct Moving {
+    folder: tempfile::TempDir,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Moving {
+    fn begin() -> Moving {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, next) = (folder.path().join("moving"), folder.path().join("next"));
+        let over = Arc::new(AtomicBool::new(false));
+        let write = move |number: u64| {
+            fs::write(&next, format!("{number}\n")).and_then(|()| fs::rename(&next, &file)).expect("a moving file");
+        };
+        write(0);
+        let seen = over.clone();
+        let thread = std::thread::spawn(move || {
+            for number in 1.. {
+                if seen.load(Ordering::Relaxed) {
+                    return;
+                }
+                write(number);
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        });
+        Moving { folder, over, thread: Some(thread) }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("moving")
+    }
+}
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
 }
 
 #[test]
@@ -121,8 +171,8 @@ fn the_double_run_compares_a_fresh_start_although_a_committed_schedule_came_firs
     // The guarded command became one that does something else each time; its old schedule finds nothing wrong.
     let guard = dir.path().join("guard.toml");
     let text = fs::read_to_string(&guard).expect("the guard");
-    let other = "cksum < /proc/vmstat >> count";
-    let changed = text.replace(count, other);
+    let moving = Moving::begin();
+    let changed = text.replace(count, &format!("cat {} >> count", moving.file().display()));
     assert_ne!(changed, text);
     fs::write(&guard, changed.replace("\"0\\n\"", "\"\"")).expect("written");
     let answer = answer(dir.path(), &["run", "guard.toml"]);

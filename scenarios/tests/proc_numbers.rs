@@ -6,14 +6,39 @@ use std::fs;
 use scenarios::run;
 
 const PROGRAM: &str = r#"
-import os, pathlib
+import os, pathlib, socket
 seen = [pathlib.Path(p).read_text() for p in (
     "/proc/uptime", "/proc/loadavg", "/proc/self/stat", "/proc/self/status", "/proc/self/statm", "/proc/meminfo",
-    "/proc/sys/kernel/random/uuid", "/proc/sys/kernel/random/boot_id")]
+    "/proc/sys/kernel/random/uuid", "/proc/sys/kernel/random/boot_id", "/proc/self/mountinfo", "/proc/vmstat",
+    "/proc/interrupts", "/proc/self/smaps", "/proc/self/io", "/proc/self/sched")]
 for path in ("/proc", "/proc/self/stat", "/proc/self/ns/pid", "/proc/self/ns/mnt", "/"):
     seen.append(str(tuple(os.stat(path))))
 seen += [os.readlink("/proc/self/ns/pid"), str(os.fstat(os.open("/proc/self/ns/pid", os.O_RDONLY)).st_ino)]
 assert os.stat("/proc").st_dev == os.stat("/proc/uptime").st_dev
+# Files without a name: pipes, sockets, memory.
+read, write = os.pipe()
+one, other = socket.socketpair()
+memory = os.memfd_create("memory")
+for fd in (1, 2, read, write, one.fileno(), other.fileno(), memory):
+    link = f"/proc/self/fd/{fd}"
+    seen += [str(tuple(os.fstat(fd))), str(tuple(os.stat(link))), os.readlink(link)]
+    seen.append(pathlib.Path(f"/proc/self/fdinfo/{fd}").read_text())
+assert os.path.sameopenfile(read, write) and not os.path.sameopenfile(one.fileno(), other.fileno())
+assert os.readlink(f"/proc/self/fd/{read}") == f"pipe:[{os.fstat(read).st_ino}]"
+# A file that is longer than a read is the same in parts of any size.
+whole = pathlib.Path("/proc/self/mountinfo").read_bytes()
+with open("/proc/self/mountinfo", "rb", buffering=0) as file:
+    parts = b"".join(iter(lambda: file.read(7), b""))
+    assert parts == whole and file.seek(3) == 3 and file.read(9) == whole[3:12]
+    assert os.pread(file.fileno(), 5, 20) == whole[20:25] and file.read(2) == whole[12:14]
+assert whole.split()[0] == b"1"
+# How full the disks are, and what the machine is doing.
+for path in ("/", "/usr", "."):
+    space = os.statvfs(path)
+    assert space.f_bfree == space.f_blocks and space.f_blocks > 0, path
+    seen.append(str(space))
+assert os.getloadavg() == (0.0, 0.0, 0.0)
+seen.append(str(os.sysconf("SC_AVPHYS_PAGES")))
 pathlib.Path("seen").write_text("\n".join(seen))
 "#;
 

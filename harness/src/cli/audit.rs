@@ -19,6 +19,9 @@ use crate::{
 /// # Errors
 /// A report that cannot be written.
 pub fn perform_audit(audit: &Audit, output: &Output, interrupt: &AtomicBool) -> anyhow::Result<ExitCode> {
+    if output.junit.is_some() || output.html.is_some() || output.github {
+        eprintln!("noclobber: note: audit writes neither --junit nor --html nor --github: use --format json");
+    }
     let file = match (&audit.files[..], audit.follow) {
         ([one], true) => Some(one),
         (_, true) => {

@@ -58,7 +58,8 @@ pub fn advice(place: Place) -> &'static str {
         }
         Place::Container => {
             "Docker or Podman: docker run --cap-add SYS_ADMIN --cap-add SYS_PTRACE --security-opt seccomp=unconfined \
-             --security-opt apparmor=unconfined --security-opt systempaths=unconfined IMAGE (or --privileged)"
+             --security-opt apparmor=unconfined --security-opt systempaths=unconfined IMAGE (or --privileged); with \
+             --cap-add SYS_PTRACE alone it works with limits"
         }
         Place::Host => {
             "On a host: root, or user namespaces for ordinary users: sysctl user.max_user_namespaces=10000, on Debian \

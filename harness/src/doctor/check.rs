@@ -32,13 +32,21 @@ pub struct Check {
 /// Memory that a schedule's files need at least, in bytes: worlds are kept in memory.
 const LITTLE_MEMORY: u64 = 256 << 20;
 
-/// Looks at everything. `control` tries real control of processes and says why it fails.
-pub fn examine(control: impl FnOnce() -> Result<(), String>) -> Vec<Check> {
+/// Looks at everything. `control` tries real control of processes: whether it had namespaces of its own for that, or why it
+/// fails.
+pub fn examine(control: impl FnOnce() -> Result<bool, String>) -> Vec<Check> {
     let proc = Path::new("/proc");
     let mut checks = vec![processor(std::env::consts::OS, std::env::consts::ARCH), kernel(proc)];
     checks.extend([ptrace(proc), namespaces(proc, is_root()), memory(proc), processors(), processes(proc)]);
-    checks.push(match control() {
-        Ok(()) => check("control", Health::Ok, "a built-in race was run and found".into(), ""),
+    let controlled = control();
+    if controlled == Ok(false)
+        && let Some(found) = checks.iter_mut().find(|check| check.id == "namespaces" && check.health == Health::Ok)
+    {
+        // No setting says so: a filter of system calls, or a /proc of which parts are masked.
+        *found = without_namespaces("something forbids them (the container's runtime?)", "");
+    }
+    checks.push(match controlled {
+        Ok(_) => check("control", Health::Ok, "a built-in race was run and found".into(), ""),
         Err(why) => check("control", Health::Missing, why, "see the checks above, and the advice for where this runs"),
     });
     checks
@@ -103,14 +111,14 @@ fn namespaces(proc: &Path, root: bool) -> Check {
         (restricted && !root, "sysctl kernel.apparmor_restrict_unprivileged_userns=0"),
     ];
     match found.into_iter().find(|(forbids, _)| *forbids) {
-        Some((_, fix)) => check(
-            "namespaces",
-            Health::Missing,
-            "neither CAP_SYS_ADMIN nor user namespaces for ordinary users".into(),
-            fix,
-        ),
+        Some((_, fix)) => without_namespaces("neither CAP_SYS_ADMIN nor user namespaces for ordinary users", fix),
         None => check("namespaces", Health::Ok, "user namespaces, as an ordinary user".into(), ""),
     }
+}
+
+fn without_namespaces(why: &str, fix: &str) -> Check {
+    let so = "process numbers are the machine's, no --watch, no copies of started workers, one schedule at a time";
+    check("namespaces", Health::Limited, format!("{why}: {so}"), fix)
 }
 
 /// See capabilities(7).
@@ -193,17 +201,17 @@ mod tests {
             (&[nobody], Health::Ok, ""),
             (
                 &[nobody, ("sys/user/max_user_namespaces", "0\n")],
-                Health::Missing,
+                Health::Limited,
                 "sysctl user.max_user_namespaces=10000",
             ),
             (
                 &[nobody, ("sys/kernel/unprivileged_userns_clone", "0\n")],
-                Health::Missing,
+                Health::Limited,
                 "sysctl kernel.unprivileged_userns_clone=1",
             ),
             (
                 &[nobody, ("sys/kernel/apparmor_restrict_unprivileged_userns", "1\n")],
-                Health::Missing,
+                Health::Limited,
                 "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
             ),
             (
@@ -255,6 +263,10 @@ mod tests {
         let broken = examine(|| Err(why.into()));
         let last = broken.last().unwrap();
         assert_eq!((last.id, last.health, last.detail.as_str()), ("control", Health::Missing, why));
-        assert_eq!(examine(|| Ok(())).last().unwrap().health, Health::Ok);
+        let works = examine(|| Ok(true));
+        assert_eq!(works.last().unwrap().health, Health::Ok);
+        let limited = examine(|| Ok(false));
+        let namespaces = limited.iter().find(|check| check.id == "namespaces").unwrap();
+        assert_eq!((limited.last().unwrap().health, namespaces.health), (Health::Ok, Health::Limited));
     }
 }

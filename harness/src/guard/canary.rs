@@ -14,11 +14,12 @@ use crate::{
 const BUDGET: u64 = 40;
 const COUNT: &str = "read n < n; echo $((n + 1)) > n";
 
-/// Two shells count to two in one file. Some order must leave 1 there, and the serial one must leave 2.
+/// Two shells count to two in one file. Some order must leave 1 there, and the serial one must leave 2. Returns whether
+/// that was done in namespaces of its own.
 ///
 /// # Errors
 /// Why nothing that this process would say can be believed.
-pub fn sing() -> Result<(), String> {
+pub fn sing() -> Result<bool, String> {
     let scenario = scenario();
     let mut engine = Engine::start(&scenario, 0).map_err(|e| e.to_string())?;
     let plan = Plan::from_policy(Policy::Serial(vec![ActorId(0), ActorId(1)]));
@@ -41,7 +42,7 @@ pub fn sing() -> Result<(), String> {
     while let Some(plan) = explorer.next_plan() {
         let run = engine.run(&plan).map_err(|e| e.to_string())?;
         if counted(&run).as_deref() == Some("1\n") {
-            return Ok(());
+            return Ok(engine.is_private());
         }
         explorer.observe(&run).map_err(|e| e.to_string())?;
     }

@@ -12,7 +12,7 @@ use crate::{
     oracle::{Case, Film, Judge, Judgement, Named, Wrong, name, outcome_digest, step_lines},
     report::Anomaly,
     scenario::{Command, Kind, Scenario, save},
-    world::{Op, Plan, Policy, Run, Weakening},
+    world::{Ended, Op, Plan, Policy, Run, Weakening},
 };
 
 /// Runs that shrinking a short schedule may take.
@@ -78,6 +78,9 @@ impl<'a> Findings<'a> {
             return Ok(());
         }
         let recorded = engine.run(&again(run)).map_err(|e| e.to_string())?;
+        if let Ended::Limit(limit, number) = &recorded.ended {
+            return Err(format!("the limit {limit} = {number} was reached when a found schedule was run again"));
+        }
         if let Some(difference) = difference(run, &recorded) {
             return Err(format!("a found schedule did something else when it was run again: {difference}"));
         }

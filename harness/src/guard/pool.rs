@@ -108,7 +108,8 @@ impl Pool {
     /// Starts the engines that run ahead, as many as the settings ask for. An engine whose setup left another world is
     /// of no use.
     pub(super) fn grow(&mut self) {
-        let jobs = self.settings.jobs.map_or(1, usize::from);
+        // Where there is one world for all, nobody runs ahead.
+        let jobs = if self.places[0].engine.is_private() { self.settings.jobs.map_or(1, usize::from) } else { 1 };
         while self.places.len() < jobs {
             let Ok(mut engine) = Engine::start(&self.scenario, self.places.len()) else { return };
             if *engine.initial() != self.initial || engine.templates(self.templates).is_err() {

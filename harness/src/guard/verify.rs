@@ -54,7 +54,7 @@ pub(super) fn verify_weakened(
     see: &mut dyn FnMut(&Run),
 ) -> Result<Report, GuardError> {
     let teller = Teller::new(settings.watch.clone(), scenario, weakening);
-    static CANARY: OnceLock<Result<(), String>> = OnceLock::new();
+    static CANARY: OnceLock<Result<bool, String>> = OnceLock::new();
     if let Err(silent) = CANARY.get_or_init(canary::sing) {
         return Err(GuardError::CannotTell(silent.clone()));
     }

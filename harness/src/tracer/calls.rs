@@ -43,6 +43,8 @@ pub(super) enum ClockRead {
     Times { at: u64 },
     /// `struct rusage`: zeros.
     Usage { at: u64 },
+    /// `struct sysinfo`: how long the machine has been up; nothing runs on it, and all of its memory is free.
+    Machine { at: u64 },
 }
 
 /// How long a waiting call waits, and how its time-out is switched off.
@@ -177,9 +179,14 @@ pub(super) enum Call {
         at: At,
         follow: bool,
     },
+    /// What a file system holds and has room for (`struct statfs`).
+    FileSystem {
+        buffer: u64,
+    },
     Readlink {
         at: At,
         buffer: u64,
+        len: u64,
     },
     Chmod {
         at: At,

@@ -49,9 +49,9 @@ impl Capture {
         any
     }
 
-    /// Whether this pipe is one of ours.
-    pub(super) fn owns(&self, inode: u64) -> bool {
-        self.streams.iter().any(|s| s.inode == inode)
+    /// Which of the two streams this pipe takes, if it is one of ours.
+    pub(super) fn stream_of(&self, inode: u64) -> Option<usize> {
+        self.streams.iter().position(|s| s.inode == inode)
     }
 
     /// Whether more was written than is kept.

@@ -352,7 +352,7 @@ impl Machine {
 
 /// A path as people see it: relative to the world where it lies there.
 pub(super) fn display(path: &str) -> String {
-    for (root, name) in [(sandbox::WORLD, ""), (sandbox::TMP, "$TMPDIR/"), (sandbox::SHM, "/dev/shm/")] {
+    for (root, name) in [(sandbox::world(), ""), (sandbox::tmp(), "$TMPDIR/"), (sandbox::shm(), "/dev/shm/")] {
         if path == root {
             return if name.is_empty() { ".".to_owned() } else { name.trim_end_matches('/').to_owned() };
         }

@@ -11,6 +11,7 @@ use std::{
         unix::net::UnixStream,
     },
     panic::AssertUnwindSafe,
+    path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -22,7 +23,7 @@ use nix::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
-    kernel, sandbox,
+    kernel, numbers, sandbox,
     session::{PrepareError, Session},
 };
 use crate::{
@@ -40,6 +41,15 @@ pub struct Engine {
     socket: UnixStream,
     keeper: Pid,
     initial: Tree,
+    /// Without namespaces: its folder, which does not disappear by itself.
+    shared: Option<PathBuf>,
+}
+
+/// What an engine says when it is ready.
+#[derive(Debug, Serialize, Deserialize)]
+struct Hello {
+    initial: Tree,
+    shared: Option<PathBuf>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,7 +63,21 @@ enum Answer<T> {
     Done(T),
     Scenario(String),
     Machine(String),
+    /// A sandbox of this kind is not to be had here.
+    Refused(String),
 }
+
+/// In what an engine lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    /// Namespaces of its own.
+    Private,
+    /// A folder: see [`sandbox::build_shared_root`].
+    Shared,
+}
+
+/// What is missing where descriptors cannot be borrowed.
+const BORROW: &str = "cannot look at what other processes have open (pidfd_getfd): in Docker: --cap-add SYS_PTRACE";
 
 impl<T> Answer<T> {
     fn from(result: Result<T, PrepareError>) -> Self {
@@ -68,7 +92,7 @@ impl<T> Answer<T> {
         match self {
             Answer::Done(value) => Ok(value),
             Answer::Scenario(e) => Err(PrepareError::Scenario(e)),
-            Answer::Machine(e) => Err(PrepareError::Machine(e)),
+            Answer::Machine(e) | Answer::Refused(e) => Err(PrepareError::Machine(e)),
         }
     }
 }
@@ -80,23 +104,41 @@ impl Engine {
     /// # Errors
     /// A mistake in the scenario, or something that this machine does not allow.
     pub fn start(scenario: &Scenario, place: usize) -> Result<Engine, PrepareError> {
+        let refused = match Engine::start_in(Home::Private, scenario, place)? {
+            Ok(engine) => return Ok(engine),
+            Err(refused) => refused,
+        };
+        let cannot = |e| PrepareError::Machine(format!("{refused}; nor without namespaces: {e}"));
+        Engine::start_in(Home::Shared, scenario, place)?.map_err(cannot)
+    }
+
+    /// In the inner result: why such a home is not to be had here.
+    fn start_in(home: Home, scenario: &Scenario, place: usize) -> Result<Result<Engine, String>, PrepareError> {
         let machine = |e: &dyn std::fmt::Display| PrepareError::Machine(format!("cannot start the engine: {e}"));
         let (ours, theirs) = UnixStream::pair().map_err(|e| machine(&e))?;
         let cpu = cpu_of(place);
         let keeper = match kernel::fork().map_err(|e| machine(&e))? {
-            ForkResult::Child => apart(|| keep(scenario, cpu, theirs)),
+            ForkResult::Child => apart(|| keep(scenario, cpu, home, theirs)),
             ForkResult::Parent { child } => child,
         };
         drop(theirs);
-        let mut engine = Engine { socket: ours, keeper, initial: Tree::new() };
-        let hello: Answer<Tree> = engine.receive().map_err(|e| machine(&e))?;
-        engine.initial = hello.into_result()?;
-        Ok(engine)
+        let mut engine = Engine { socket: ours, keeper, initial: Tree::new(), shared: None };
+        let hello: Answer<Hello> = engine.receive().map_err(|e| machine(&e))?;
+        if let Answer::Refused(why) = hello {
+            return Ok(Err(why));
+        }
+        Hello { initial: engine.initial, shared: engine.shared } = hello.into_result()?;
+        Ok(Ok(engine))
     }
 
     /// The world before the first step: after setup.
     pub fn initial(&self) -> &Tree {
         &self.initial
+    }
+
+    /// Whether it has namespaces of its own. Without them there is one world, and one schedule at a time.
+    pub fn is_private(&self) -> bool {
+        self.shared.is_none()
     }
 
     /// Runs one schedule.
@@ -163,6 +205,9 @@ impl Drop for Engine {
         // The keeper's death takes the engine along, and the engine's death everything in its namespace.
         let _ = kill(self.keeper, Signal::SIGKILL);
         let _ = kernel::wait_one(self.keeper, true);
+        if let Some(root) = &self.shared {
+            sandbox::remove_shared_root(root);
+        }
     }
 }
 
@@ -176,34 +221,51 @@ fn apart(work: impl FnOnce() -> Infallible) -> ! {
 }
 
 /// The process between caller and engine: enters the namespaces, whose first process its child becomes.
-fn keep(scenario: &Scenario, cpu: Option<usize>, mut socket: UnixStream) -> Infallible {
+fn keep(scenario: &Scenario, cpu: Option<usize>, home: Home, mut socket: UnixStream) -> Infallible {
     let _ = kernel::die_with_parent();
     close_others(&socket);
-    if let Err(e) = sandbox::enter_namespaces() {
-        let _ = send(&mut socket, &Answer::<Tree>::Machine(e.to_string()));
+    if home == Home::Private
+        && let Err(e) = sandbox::enter_namespaces()
+    {
+        let _ = send(&mut socket, &Answer::<Hello>::Refused(e.to_string()));
         kernel::exit_now(3);
     }
     match kernel::fork() {
-        Ok(ForkResult::Child) => apart(|| serve(scenario, cpu, socket)),
+        Ok(ForkResult::Child) => apart(|| serve(scenario, cpu, home, socket)),
         Ok(ForkResult::Parent { child }) => {
             drop(socket);
             while let Ok(None) = kernel::wait_one(child, true) {}
             kernel::exit_now(0);
         }
         Err(e) => {
-            let _ = send(&mut socket, &Answer::<Tree>::Machine(e.to_string()));
+            let _ = send(&mut socket, &Answer::<Hello>::Machine(e.to_string()));
             kernel::exit_now(3);
         }
     }
 }
 
-/// The engine: process 1 of its namespace.
-fn serve(scenario: &Scenario, cpu: Option<usize>, mut socket: UnixStream) -> Infallible {
+/// The engine: process 1 of its namespace, if it has one.
+fn serve(scenario: &Scenario, cpu: Option<usize>, home: Home, mut socket: UnixStream) -> Infallible {
+    let built = match home {
+        Home::Private => sandbox::build_root().map(|()| None),
+        Home::Shared => sandbox::build_shared_root().map(Some),
+    };
+    let shared = match built {
+        Ok(shared) => shared,
+        Err(e) => {
+            let _ = send(&mut socket, &Answer::<Hello>::Refused(e.to_string()));
+            kernel::exit_now(0);
+        }
+    };
     let prepare = || -> Result<Session, PrepareError> {
         let machine = |e: &dyn std::fmt::Display| PrepareError::Machine(e.to_string());
         kernel::die_with_parent().map_err(|e| machine(&e))?;
         rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).map_err(|e| machine(&e))?;
-        sandbox::build_root().map_err(|e| machine(&e))?;
+        if home == Home::Shared {
+            kernel::serve_orphans().map_err(|e| machine(&e))?;
+            numbers::use_up_small_ones().map_err(|e| machine(&e))?;
+        }
+        kernel::can_borrow().map_err(|e| machine(&format!("{BORROW} ({e})")))?;
         pin(cpu);
         kernel::start_ticking().map_err(|e| machine(&e))?;
         Session::new(scenario.clone())
@@ -212,11 +274,14 @@ fn serve(scenario: &Scenario, cpu: Option<usize>, mut socket: UnixStream) -> Inf
     let (mut session, initial) = match prepared {
         Ok(prepared) => prepared,
         Err(e) => {
-            let _ = send(&mut socket, &Answer::<Tree>::from(Err(e)));
+            let _ = send(&mut socket, &Answer::<Hello>::from(Err(e)));
+            if let Some(root) = shared {
+                let _ = std::fs::remove_dir_all(root);
+            }
             kernel::exit_now(0);
         }
     };
-    let mut said = send(&mut socket, &Answer::Done(initial));
+    let mut said = send(&mut socket, &Answer::Done(Hello { initial, shared }));
     while said.is_ok() {
         said = match receive(&mut socket) {
             Ok(Request::Run(plan)) => send(&mut socket, &Answer::from(session.run(&plan))),

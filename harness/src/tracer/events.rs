@@ -311,6 +311,7 @@ impl Machine {
         let process = thread_group(pid).unwrap_or(pid);
         let task = must("opening a new task", Task::new(pid, process, actor, number, self.variant))?;
         self.tasks.insert(pid, task);
+        self.note_number(pid, actor, number);
         Ok(())
     }
 
@@ -443,7 +444,8 @@ impl Machine {
                 call @ (InCall::FirstLook { .. }
                 | InCall::ProcFile { .. }
                 | InCall::PrivateStat { .. }
-                | InCall::NamespaceLink { .. }),
+                | InCall::MagicLink { .. }
+                | InCall::FileSystem { .. }),
             ) => (call, false),
             State::Calling(call) | State::Asleep(call) => (call, true),
             _ => return self.go_on(pid, 0),
@@ -491,7 +493,12 @@ impl Machine {
                 self.show_private_file(pid, buffer, extended, file);
             }
             InCall::PrivateStat { .. } => {}
-            InCall::NamespaceLink { buffer } => proc_files::show_namespace(pid, buffer, regs.result()),
+            InCall::MagicLink { buffer, len } => {
+                if let Some(new) = self.show_magic_link(pid, buffer, len, regs.result()) {
+                    regs.set_result(new);
+                    dirty = true;
+                }
+            }
             InCall::ProcFile { file, buffer, len } => {
                 if let Some(new) = self.show_proc_file(pid, file, buffer, len, regs.result()) {
                     regs.set_result(new);
@@ -499,6 +506,8 @@ impl Machine {
                 }
             }
             InCall::Connecting { address, len } => self.connected_outside(pid, address, len, regs.result()),
+            InCall::FileSystem { buffer } if regs.result() == 0 => rewrite::file_system(pid, buffer),
+            InCall::FileSystem { .. } => {}
             InCall::FirstLook { buffer, extended } => rewrite::first_look(pid, buffer, extended, self.clock.epoch()),
             InCall::Plain | InCall::Vfork | InCall::Unknown | InCall::Stopped => {}
         }

@@ -140,6 +140,19 @@ pub(super) fn die_with_parent() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) })
 }
 
+/// From now on this process is the parent of those below it whose parent has died, as process 1 is.
+pub(super) fn serve_orphans() -> io::Result<()> {
+    // SAFETY: a prctl without addresses.
+    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
+}
+
+/// Whether descriptors of other processes can be borrowed at all, tried on one of our own.
+pub(super) fn can_borrow() -> io::Result<()> {
+    let me = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())?;
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&me);
+    borrow_fd(&me, fd).map(drop).map_err(Into::into)
+}
+
 /// Installs the do-nothing handler for SIGALRM without SA_RESTART and starts a periodic timer, so that a blocking
 /// wait comes back now and then to look whether the tracee fell asleep.
 pub(super) fn start_ticking() -> io::Result<()> {

@@ -15,6 +15,7 @@ use nix::{
 };
 
 use super::{
+    anonymous::Anonymous,
     capture::Capture,
     channels::Channels,
     clock::Clock,
@@ -24,6 +25,8 @@ use super::{
     kernel,
     locks::RecordLocks,
     notify::Watched,
+    numbers::Numbers,
+    sandbox,
     session::CutPoint,
     signals::Signals,
     storage::Storage,
@@ -108,6 +111,8 @@ pub(super) struct Machine {
     pub actors: Vec<Actor>,
     pub walker: Walker,
     pub inodes: Inodes,
+    pub anonymous: Anonymous,
+    pub numbers: Numbers,
     pub clock: Clock,
     pub variant: u32,
     pub record_locks: RecordLocks,
@@ -124,7 +129,7 @@ pub(super) struct Machine {
     pub stops: u64,
     /// False for setup, check and state: their steps are neither recorded nor choice points.
     pub explored: bool,
-    last_pid: File,
+    last_pid: Option<File>,
     /// Paths outside the world that somebody changed, with the actor.
     pub outside: HashMap<PathBuf, usize>,
     pub busy_since: Instant,
@@ -179,6 +184,8 @@ impl Machine {
             actors: Vec::new(),
             walker: Walker::new()?,
             inodes: Inodes::default(),
+            anonymous: Anonymous::default(),
+            numbers: Numbers::default(),
             clock: Clock::new(0),
             variant: 0,
             record_locks: RecordLocks::default(),
@@ -190,7 +197,10 @@ impl Machine {
             cpu_limit: Duration::MAX,
             stops: 0,
             explored: true,
-            last_pid: OpenOptions::new().write(true).open("/proc/sys/kernel/ns_last_pid")?,
+            last_pid: match sandbox::shared() {
+                None => Some(OpenOptions::new().write(true).open("/proc/sys/kernel/ns_last_pid")?),
+                Some(_) => None,
+            },
             outside: HashMap::new(),
             busy_since: Instant::now(),
             busy_cpu: None,
@@ -227,6 +237,8 @@ impl Machine {
         self.variant = variant;
         self.record_locks = RecordLocks::default();
         self.locked.clear();
+        self.anonymous = Anonymous::default();
+        self.numbers = Numbers::default();
         self.steps.clear();
         self.warnings.clear();
         self.outside.clear();
@@ -288,13 +300,19 @@ impl Machine {
 
     /// Makes the next process or thread of this actor get the number that its place among the actor's tasks gives.
     pub(super) fn reserve_pid(&mut self, actor: usize) -> Result<(), Lost> {
-        let next = if self.building {
-            TEMPLATE_PIDS + actor as i32
-        } else {
-            self.first_pid(actor) + self.actors[actor].made as i32 % PIDS_PER_ACTOR
+        let next = match self.building {
+            true => TEMPLATE_PIDS + actor as i32,
+            false => self.nth_pid(actor, self.actors[actor].made),
         };
-        must("setting the next process number", self.last_pid.write_at((next - 1).to_string().as_bytes(), 0))?;
+        if let Some(last_pid) = &self.last_pid {
+            must("setting the next process number", last_pid.write_at((next - 1).to_string().as_bytes(), 0))?;
+        }
         Ok(())
+    }
+
+    /// The number of the task that an actor makes as the nth.
+    pub(super) fn nth_pid(&self, actor: usize, nth: u32) -> i32 {
+        self.first_pid(actor) + nth as i32 % PIDS_PER_ACTOR
     }
 
     /// The number of an actor's first process.
@@ -376,10 +394,8 @@ impl Machine {
     pub(super) fn kill_all(&mut self) -> Result<(), Lost> {
         loop {
             let parked: Vec<Pid> = self.templates.iter().flatten().map(Template::pid).collect();
-            let left: Vec<Pid> = must("listing processes", processes())?
-                .into_iter()
-                .filter(|pid| pid.as_raw() != 1 && !parked.contains(pid))
-                .collect();
+            let left: Vec<Pid> =
+                must("listing processes", self.processes())?.into_iter().filter(|pid| !parked.contains(pid)).collect();
             if left.is_empty() {
                 break;
             }
@@ -415,11 +431,6 @@ impl Machine {
 }
 
 /// All processes of the sandbox.
-fn processes() -> std::io::Result<Vec<Pid>> {
-    let entries = std::fs::read_dir("/proc")?;
-    Ok(entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).map(Pid::from_raw).collect())
-}
-
 /// Resumes a stopped task. One that was killed meanwhile is no error: its end will be reported.
 pub(super) fn resume(pid: Pid, to_exit: bool, signal: i32) -> Result<(), Lost> {
     let signal = Signal::try_from(signal).ok();

@@ -4,6 +4,7 @@
 //! made ready), `schedule` (who may go next), `events` (running to rest), `syscalls` (what a call is to us), `draft`
 //! and `steps` (a visible call before and after), `kernel` (all `unsafe` code), `arch` (all facts of a processor).
 
+mod anonymous;
 mod arch;
 mod calls;
 mod capture;
@@ -21,7 +22,9 @@ mod kernel;
 mod locks;
 mod machine;
 mod memory;
+mod mounts;
 mod notify;
+mod numbers;
 mod opened;
 mod outside;
 mod proc_files;

@@ -111,7 +111,7 @@ impl Machine {
         let happens = events(draft.op);
         let mut files: Vec<u64> = draft.file.into_iter().collect();
         for path in [&draft.path, &draft.path2].into_iter().flatten() {
-            let path = real_path(path);
+            let path = real_path(&self.real_name(path));
             let parent = Path::new(&path).parent().and_then(|p| std::fs::metadata(p).ok());
             let itself = std::fs::symlink_metadata(&path).ok();
             files.extend(parent.into_iter().chain(itself).map(|m| m.ino()));

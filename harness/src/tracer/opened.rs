@@ -72,7 +72,7 @@ impl Machine {
             Err(_) => return None,
         };
         let stat = rustix::fs::fstat(&file).ok()?;
-        let world = stat.st_dev == self.walker.world_device();
+        let world = self.walker.is_world(&stat);
         let proc = stat.st_dev == self.walker.proc_device();
         let device = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
         let (inode, on) = (stat.st_ino, stat.st_dev);

@@ -1,13 +1,13 @@
 //! What workers do outside the world: not controlled, but noticed, so that no verdict rests on it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::{libc, unistd::Pid};
 
 use super::{
     calls::{At, Call},
     machine::Machine,
-    memory,
+    memory, sandbox,
     syscalls::places,
 };
 use crate::world::WarningKind;
@@ -93,6 +93,18 @@ impl Machine {
                 WarningKind::NotControlled,
                 format!("{name} changes {text}, outside the world: name it with --watch {text}"),
             );
+        }
+    }
+
+    /// Without namespaces the file system in memory is everybody's: what workers do there outlives a run.
+    pub(super) fn warn_shared_path(&mut self, pid: Pid, path: &str) {
+        if let Some(shared) = sandbox::shared()
+            && path.strip_prefix(shared).is_some_and(|rest| rest.starts_with('/'))
+            && !Path::new(path).starts_with(sandbox::root())
+        {
+            let name = self.actor_name(pid);
+            let text = format!("{name} uses {path}, which is not private where no namespaces are to be had");
+            self.warn(WarningKind::NotControlled, text);
         }
     }
 

@@ -2,12 +2,16 @@
 //! by those of virtual time.
 
 use nix::unistd::Pid;
+use rustix::fs::SeekFrom;
 
 use super::{
+    calls::Buffer,
     clock::{MONOTONIC, WALL},
     inodes::Nanos,
     machine::Machine,
-    memory, rewrite,
+    memory, mounts,
+    opened::Opened,
+    rewrite,
     walk::PrivateFile,
 };
 use crate::world::Inode;
@@ -52,7 +56,35 @@ pub(super) enum ProcFile {
     BootId,
     /// `/proc/sys/kernel/random/uuid`.
     Uuid,
+    /// `/proc/P/fdinfo/N`.
+    Descriptor,
+    /// `/proc/P/mountinfo`.
+    Mounts,
+    /// What is counted, by the machine or of a process: statistics.
+    Counts,
 }
+
+/// Files of `/proc` that hold statistics of the machine.
+const COUNTS: [&str; 16] = [
+    "vmstat",
+    "diskstats",
+    "interrupts",
+    "softirqs",
+    "zoneinfo",
+    "buddyinfo",
+    "pagetypeinfo",
+    "slabinfo",
+    "schedstat",
+    "pressure/cpu",
+    "pressure/io",
+    "pressure/memory",
+    "sys/fs/file-nr",
+    "sys/fs/inode-nr",
+    "sys/fs/inode-state",
+    "sys/fs/dentry-state",
+];
+/// The same of a process or thread.
+const COUNTS_OF_PROCESS: [&str; 5] = ["sched", "schedstat", "io", "smaps", "smaps_rollup"];
 
 impl ProcFile {
     /// The file with this path, if its content is replaced.
@@ -68,6 +100,12 @@ impl ProcFile {
             _ if process && path.ends_with("/stat") => ProcFile::Stat,
             _ if process && path.ends_with("/status") => ProcFile::Status,
             _ if process && path.ends_with("/statm") => ProcFile::Pages,
+            _ if process && path.ends_with("/mountinfo") => ProcFile::Mounts,
+            _ if process && path.contains("/fdinfo/") => ProcFile::Descriptor,
+            _ if process && path.rsplit('/').next().is_some_and(|name| COUNTS_OF_PROCESS.contains(&name)) => {
+                ProcFile::Counts
+            }
+            _ if path.strip_prefix("/proc/").is_some_and(|name| COUNTS.contains(&name)) => ProcFile::Counts,
             _ => return None,
         })
     }
@@ -85,6 +123,9 @@ impl ProcFile {
             ProcFile::Counters => text.split_inclusive('\n').map(|line| fixed_counters(line, booted_s)).collect(),
             ProcFile::BootId => BOOT_ID.to_owned(),
             ProcFile::Uuid => uuid(random),
+            ProcFile::Descriptor => text.split_inclusive('\n').map(fixed_descriptor).collect(),
+            // Longer than one read: see `read_shown`.
+            ProcFile::Mounts | ProcFile::Counts => return None,
         })
     }
 }
@@ -117,24 +158,50 @@ impl Machine {
         Some(text.len() as i64)
     }
 
+    /// Answers a read of a file that is longer than one read takes. Its numbers have other widths in each run, so that parts
+    /// of it differ wherever they begin; here the position of the open file counts in the text that is shown. Returns the
+    /// result; none: it is no such file, or that cannot be done.
+    pub(super) fn read_shown(
+        &self,
+        pid: Pid,
+        (which, path): (ProcFile, &str),
+        file: &Opened,
+        buffer: Buffer,
+        offset: Option<i64>,
+    ) -> Option<i64> {
+        if !matches!(which, ProcFile::Mounts | ProcFile::Counts) {
+            return None;
+        }
+        let whole = std::fs::read_to_string(path).ok()?;
+        let text = match which {
+            ProcFile::Mounts => mounts::shown(&whole, &|minor| self.walker.shown_minor(minor)),
+            _ => whole.split_inclusive('\n').map(uncounted).collect(),
+        };
+        let begin = match offset {
+            Some(offset) => u64::try_from(offset).ok()?,
+            None => file.position(),
+        };
+        let from = usize::try_from(begin).unwrap_or(usize::MAX).min(text.len());
+        let mut rest = &text.as_bytes()[from..];
+        let mut total = 0;
+        for (address, len) in memory::pieces(pid, buffer) {
+            let (piece, after) = rest.split_at(rest.len().min(usize::try_from(len).unwrap_or(usize::MAX)));
+            memory::write(pid, address, piece).ok()?;
+            total += piece.len() as u64;
+            rest = after;
+        }
+        if offset.is_none() {
+            rustix::fs::seek(&file.file, SeekFrom::Start(begin + total)).ok()?;
+        }
+        i64::try_from(total).ok()
+    }
+
     /// At the exit of a call of the stat family on a file of one of the sandbox's own file systems.
     pub(super) fn show_private_file(&mut self, pid: Pid, buffer: u64, extended: bool, file: PrivateFile) {
         let time: Nanos = self.clock.epoch() * 1000;
         rewrite::stat_of(pid, buffer, extended, file.device_minor, Inode(file.number), (time, time));
-        rewrite::hide_links(pid, buffer, extended);
-    }
-}
-
-/// At the exit of a readlink of `/proc/P/ns/NAME`: the number in what was read is the first namespace's.
-pub(super) fn show_namespace(pid: Pid, buffer: u64, read: i64) {
-    let Some(mut bytes) = usize::try_from(read).ok().filter(|n| *n < 64).map(|n| vec![0; n]) else { return };
-    if memory::read(pid, buffer, &mut bytes).is_err() {
-        return;
-    }
-    if let Some((kind, number)) = std::str::from_utf8(&bytes).ok().and_then(namespace) {
-        let text = format!("{kind}:[{number}]");
-        if text.len() == bytes.len() {
-            let _ = memory::write(pid, buffer, text.as_bytes());
+        if file.linked {
+            rewrite::hide_links(pid, buffer, extended);
         }
     }
 }
@@ -151,7 +218,7 @@ pub(super) fn number_of(path: &str) -> u64 {
 }
 
 /// Kind and shown number of a namespace, from `pid:[4026531836]`.
-fn namespace(text: &str) -> Option<(&str, u64)> {
+pub(super) fn namespace(text: &str) -> Option<(&str, u64)> {
     let (kind, _) = text.split_once(":[")?;
     NAMESPACES.iter().find(|(name, _)| *name == kind).map(|(_, number)| (kind, *number))
 }
@@ -183,6 +250,14 @@ fn fixed_status(line: &str) -> String {
     }
 }
 
+/// The mount and the inode behind a descriptor have other numbers each time.
+fn fixed_descriptor(line: &str) -> String {
+    match line.split_once(':') {
+        Some((key @ ("mnt_id" | "ino"), _)) => format!("{key}:\t1\n"),
+        _ => line.to_owned(),
+    }
+}
+
 /// All of the machine's memory is free.
 fn fixed_memory(text: &str) -> String {
     let number = |line: &str| -> Option<u64> { line.split_whitespace().nth(1)?.parse().ok() };
@@ -198,6 +273,17 @@ fn fixed_memory(text: &str) -> String {
 /// Nothing was counted since the machine was started.
 fn fixed_counters(line: &str, booted_s: u64) -> String {
     if line.starts_with("btime ") { format!("btime {booted_s}\n") } else { zeroed(line) }
+}
+
+/// The same where words may be `name=number` and numbers have fractions.
+fn uncounted(line: &str) -> String {
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let word = |word: &str| match word.split_once('=') {
+        Some((name, value)) if is_number(value) => format!("{name}=0"),
+        _ if is_number(word) => "0".to_owned(),
+        _ => word.to_owned(),
+    };
+    line.split_whitespace().map(word).collect::<Vec<_>>().join(" ") + "\n"
 }
 
 /// The words of a line with every number 0. Their widths would tell how long the numbers were.
@@ -260,6 +346,11 @@ mod tests {
                 "cpu  17 2 3\ncpu0 17 2 3\nctxt 4711\nbtime 1735688700\nprocs_running 2\n",
                 "cpu 0 0 0\ncpu0 0 0 0\nctxt 0\nbtime 1735688600\nprocs_running 0\n",
             ),
+            (
+                "/proc/7/fdinfo/3",
+                "pos:\t12\nflags:\t02\nmnt_id:\t162\nino:\t4711\n",
+                "pos:\t12\nflags:\t02\nmnt_id:\t1\nino:\t1\n",
+            ),
             ("/proc/sys/kernel/random/boot_id", "0a1b\n", BOOT_ID),
             ("/proc/sys/kernel/random/uuid", "0a1b\n", "07070707-0707-4707-8707-070707070707\n"),
         ];
@@ -272,6 +363,14 @@ mod tests {
             assert_eq!(ProcFile::of(other), None, "{other}");
         }
         assert_eq!(ProcFile::Stat.shown("cpu 1 2 3", &now), None);
+        for path in ["/proc/7/mountinfo", "/proc/7/smaps", "/proc/vmstat", "/proc/pressure/cpu", "/proc/7/task/8/sched"]
+        {
+            let file = ProcFile::of(path).expect(path);
+            assert_eq!(file.shown("1 2 3\n", &now), None, "{path}: of a part nothing can be said");
+        }
+        let counted = "se.load :  12.75\nsome avg10=0.12 total=4711\nRss:   12 kB\n";
+        let shown: String = counted.split_inclusive('\n').map(uncounted).collect();
+        assert_eq!(shown, "se.load : 0\nsome avg10=0 total=0\nRss: 0 kB\n");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{arch::layout, calls::Times, inodes::Nanos, memory};
 use crate::world::Inode;
 
 /// The device number that files of the world show (major 0: no real device).
-const DEVICE_MINOR: u32 = 77;
+pub(super) const DEVICE_MINOR: u32 = 77;
 /// Size that directories of the world show: real ones depend on history.
 const DIRECTORY_SIZE: u64 = 4096;
 /// Virtual number of the world's directory and of the one that holds it, as a first look shows it.
@@ -81,6 +81,21 @@ pub(super) fn first_look(pid: Pid, buffer: u64, extended: bool, epoch_us: u64) {
     let time = epoch_us * 1000;
     stat(pid, buffer, extended, ROOT_NUMBER, (time, time));
     hide_links(pid, buffer, extended);
+}
+
+/// Rewrites a `statfs` result: the file system is empty, and has no number. How full it is depends on all that others do,
+/// and nobody is told of that.
+pub(super) fn file_system(pid: Pid, buffer: u64) {
+    use layout::statfs::*;
+    let mut bytes = vec![0; SIZE];
+    if memory::read(pid, buffer, &mut bytes).is_err() {
+        return;
+    }
+    let (blocks, files) = (get64(&bytes, BLOCKS), get64(&bytes, FILES));
+    for (at, value) in [(FREE, blocks), (AVAILABLE, blocks), (FILES_FREE, files), (ID, 0)] {
+        put64(&mut bytes, at, value);
+    }
+    let _ = memory::write(pid, buffer, &bytes);
 }
 
 /// Takes the number of links, which grows with each folder, out of a result of the stat family.

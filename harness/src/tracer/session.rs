@@ -43,6 +43,10 @@ pub enum PrepareError {
     Machine(String),
 }
 
+/// Said of every run where there are no namespaces.
+const NO_NAMESPACES: &str = "no namespaces are to be had here: process numbers are the machine's, workers are started \
+                             afresh, one schedule at a time; what differs by that is cannot-tell (noclobber doctor)";
+
 /// Everything that workers share, as it was after setup.
 #[derive(Clone)]
 struct Base {
@@ -83,15 +87,19 @@ impl Session {
         let mut session = Session {
             machine,
             filters,
-            world: WorkTree::new(sandbox::WORLD.into()),
-            tmp: WorkTree::new(sandbox::TMP.into()),
-            shm: WorkTree::new(sandbox::SHM.into()),
+            world: WorkTree::new(sandbox::world().into()),
+            tmp: WorkTree::new(sandbox::tmp().into()),
+            shm: WorkTree::new(sandbox::shm().into()),
             watched: Vec::new(),
             bases: HashMap::new(),
             judged: HashMap::new(),
             initial,
             scenario,
         };
+        if sandbox::shared().is_some() && session.cuts_power() {
+            let why = "a power cut is told by names, and those may hold process numbers: it needs a PID namespace";
+            return Err(PrepareError::Machine(why.into()));
+        }
         session.cover_watched()?;
         session.base(0)?;
         Ok(session)
@@ -112,6 +120,9 @@ impl Session {
     pub(super) fn templates(&mut self, wanted: bool) -> Result<Vec<Option<String>>, PrepareError> {
         self.machine.drop_templates().map_err(|e| PrepareError::Machine(e.to_string()))?;
         let all = |why: &str| vec![Some(why.to_owned()); self.scenario.workers.len()];
+        if sandbox::shared().is_some() {
+            return Ok(all("a copy has another process number, and there is no PID namespace here to give it that"));
+        }
         if !wanted {
             return Ok(all("copies are not wanted"));
         }
@@ -204,6 +215,9 @@ impl Session {
             _ => None,
         };
         let mut warnings: Vec<Warning> = std::mem::take(&mut self.machine.warnings).into_iter().collect();
+        if sandbox::shared().is_some() {
+            warnings.push(Warning { kind: WarningKind::Note, text: NO_NAMESPACES.into() });
+        }
         for (actor, state) in self.machine.actors.iter().enumerate() {
             if state.inner_choice {
                 let text = format!("order inside {{{actor}}} ({} processes and threads) not explored", state.made);
@@ -264,12 +278,12 @@ impl Session {
     fn environment(&self, of: &BTreeMap<String, String>, more: &[(&str, OsString)]) -> BTreeMap<OsString, OsString> {
         let mut own: Vec<(&str, OsString)> = vec![
             ("SCENARIO_DIR", self.scenario.scenario_dir.clone().into()),
-            ("NOCLOBBER_WORLD", sandbox::WORLD.into()),
-            ("TMPDIR", sandbox::TMP.into()),
-            ("PWD", sandbox::WORLD.into()),
+            ("NOCLOBBER_WORLD", sandbox::world().into()),
+            ("TMPDIR", sandbox::tmp().into()),
+            ("PWD", sandbox::world().into()),
         ];
         if self.scenario.home_in_world {
-            own.push(("HOME", sandbox::WORLD.into()));
+            own.push(("HOME", sandbox::world().into()));
         }
         own.extend(more.iter().cloned());
         start::environment(of, &own)
@@ -306,7 +320,7 @@ impl Session {
         let inodes = &self.machine.inodes;
         let touched = |inode: u64| inodes.is_dirty(inode);
         let mut numbered = Vec::new();
-        for root in [sandbox::ROOT, sandbox::WORLD, sandbox::TMP, sandbox::SHM, sandbox::RESULTS] {
+        for root in [sandbox::root(), sandbox::world(), sandbox::tmp(), sandbox::shm(), sandbox::results()] {
             use std::os::unix::fs::MetadataExt;
             numbered.push(fs::metadata(root)?.ino());
         }
@@ -347,6 +361,7 @@ impl Session {
             actors.push(end);
         }
         let mut outcome = Outcome { files, actors, state: None, check: None };
+        self.machine.shown_outcome(&mut outcome);
         if *ended == Ended::Done && (self.scenario.oracle.state.is_some() || self.scenario.check.is_some()) {
             let key = digest(&outcome);
             if !self.judged.contains_key(&key) {

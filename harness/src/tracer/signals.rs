@@ -3,7 +3,7 @@
 //! A held task stands before its call, so the kernel cannot interrupt the call: it is taken out of it as the kernel
 //! would have done (handlers run, then the call is made again or fails with EINTR, as the handler's flags say).
 
-use nix::unistd::Pid;
+use nix::{libc, unistd::Pid};
 
 use super::{
     arch::Registers,
@@ -11,6 +11,8 @@ use super::{
     draft::{After, Draft},
     kernel,
     machine::{Lost, Machine, must},
+    sandbox,
+    syscalls::answer,
     task::{Pending, State},
 };
 use crate::world::{Access, ActorId, Mode, Object, Op, Step, WarningKind};
@@ -37,13 +39,22 @@ impl Machine {
     /// kill(2) and its kin.
     pub(super) fn dispatch_kill(&mut self, pid: Pid, (process, signal): (i32, i32), held: Pending) -> Result<(), Lost> {
         self.signals.sent |= signal != 0;
+        if process == -1
+            && let (Pending::Call { entry, .. }, Some(_)) = (held, sandbox::shared())
+        {
+            // Without a PID namespace these are all processes of the user.
+            let name = self.actor_name(pid);
+            self.warn(WarningKind::NotControlled, format!("{name} signals every process: that is refused here"));
+            answer(pid, entry, -i64::from(libc::EPERM))?;
+            return self.go_on(pid, 0);
+        }
         if process == -1 && self.actors.len() > 1 {
             let name = self.actor_name(pid);
             self.warn(WarningKind::NotControlled, format!("{name} signals every process: that is not explored"));
             return self.go_on(pid, 0);
         }
         match self.other_actor(pid, process.saturating_abs()) {
-            Some(other) if signal != 0 || process == self.first_pid(other) => self.hold(pid, held),
+            Some(other) if signal != 0 || self.is_main(other, process) => self.hold(pid, held),
             Some(other) => {
                 let name = self.actor_name(pid);
                 let text = format!("{name} asks for a process of {{{other}}}: orders around that are not explored");
@@ -67,12 +78,6 @@ impl Machine {
             }
         }
         draft
-    }
-
-    /// The other worker to which a process number belongs, dead or alive.
-    pub(super) fn other_actor(&self, pid: Pid, process: i32) -> Option<usize> {
-        let own = self.task(pid).actor;
-        (0..self.actors.len()).find(|a| *a != own && self.pids(*a).contains(&process))
     }
 
     /// At rest: takes held tasks to which a signal came out of their calls. Returns whether there were any.

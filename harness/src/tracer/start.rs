@@ -60,13 +60,39 @@ impl Program {
             pair.push(value);
             c(&pair)
         });
-        Ok(Program {
+        let mut program = Program {
             path: c(path.as_os_str())?,
             args: args.iter().map(|a| c(OsStr::new(a))).collect::<Result<_, _>>()?,
             env: env.collect::<Result<_, _>>()?,
-        })
+        };
+        program.pad();
+        Ok(program)
+    }
+
+    /// Fills the environment up, so that the stack begins at one address whatever the caller's environment is like: names
+    /// of temporary files are made of addresses (glibc's mkstemp).
+    fn pad(&mut self) {
+        let padding = |len: usize| {
+            let text = [PADDING.as_bytes(), &vec![b'.'; len]].concat();
+            CString::new(text).unwrap_or_else(|e| unreachable!("no NUL among these: {e}"))
+        };
+        self.env.push(padding(0));
+        let missing = self.size().next_multiple_of(PAGES) - self.size();
+        self.env.pop();
+        self.env.push(padding(missing));
+    }
+
+    /// The bytes on the stack that depend on what it is given: texts, and the addresses of arguments and environment.
+    fn size(&self) -> usize {
+        let text = |text: &CString| text.as_bytes_with_nul().len();
+        let listed: usize = self.args.iter().chain(&self.env).map(|one| text(one) + size_of::<usize>()).sum();
+        listed + text(&self.path)
     }
 }
+
+/// What a worker's environment is filled up with, and to a multiple of how many bytes.
+const PADDING: &str = "NOCLOBBER_PADDING=";
+const PAGES: usize = 16 * 1024;
 
 /// Whether a shell command only calls one program, so that the program may take the shell's place, as it does when
 /// bash runs it (dash would wait for it in a process of its own). One process can be forked from a template.
@@ -112,12 +138,12 @@ const BUILTINS: [&str; 40] = [
 fn find(name: &str, env: &BTreeMap<OsString, OsString>) -> Option<std::path::PathBuf> {
     if name.contains('/') {
         // Relative to the world; whether it exists may depend on setup, so exec decides.
-        return Some(Path::new(sandbox::WORLD).join(name));
+        return Some(Path::new(sandbox::world()).join(name));
     }
     let default = OsString::from("/usr/local/bin:/usr/bin:/bin");
     let path = env.get(OsStr::new("PATH")).unwrap_or(&default);
     std::env::split_paths(path)
-        .map(|dir| Path::new(sandbox::WORLD).join(dir).join(name))
+        .map(|dir| Path::new(sandbox::world()).join(dir).join(name))
         .find(|file| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok() && file.is_file())
 }
 
@@ -194,10 +220,14 @@ fn become_worker(program: &Program, filters: &Filters, null: &OwnedFd, ends: &[O
         for (fd, target) in [(null, 0), (&ends[0], 1), (&ends[1], 2)] {
             kernel::redirect(fd.as_raw_fd(), target).map_err(text)?;
         }
-        nix::unistd::chdir(sandbox::WORLD).map_err(|e| e.to_string())?;
+        nix::unistd::chdir(sandbox::world()).map_err(|e| e.to_string())?;
         rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o022));
         let persona = personality::get().map_err(|e| e.to_string())? | personality::Persona::ADDR_NO_RANDOMIZE;
-        personality::set(persona).map_err(|e| e.to_string())?;
+        // Docker forbids it. Few programs show where their memory lies; of one that does, two runs differ.
+        personality::set(persona)
+            .map(drop)
+            .or_else(|e| if sandbox::shared().is_some() { Ok(()) } else { Err(e) })
+            .map_err(|e| format!("cannot fix where memory lies (personality): {e}"))?;
         kernel::trap_time_stamp_counter().map_err(text)?;
         filters.install().map_err(|e| format!("cannot install the system-call filter: {e}"))
     };
@@ -206,7 +236,7 @@ fn become_worker(program: &Program, filters: &Filters, null: &OwnedFd, ends: &[O
     }
     let error = kernel::exec(&program.path, &program.args, &program.env);
     let path = Path::new(OsStr::from_bytes(program.path.as_bytes()));
-    let path = path.strip_prefix(sandbox::WORLD).unwrap_or(path);
+    let path = path.strip_prefix(sandbox::world()).unwrap_or(path);
     let hint = match error {
         Errno::ENOENT => " (or the interpreter that its first line names is missing)",
         Errno::EACCES => " (is it executable? chmod +x)",
@@ -236,6 +266,17 @@ fn has_nul(text: &OsString) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_stack_is_as_full_whatever_the_environment_is_like() {
+        let command = Command::Args(vec!["/bin/cat".into(), "f".into()]);
+        for size in [0, 1, 7, 500, PAGES - 200, PAGES, 3 * PAGES] {
+            let env: BTreeMap<OsString, OsString> = [("A".into(), "x".repeat(size).into())].into();
+            let program = Program::new(&command, &env).unwrap();
+            assert_eq!(program.size() % PAGES, 0, "{size}");
+            assert_eq!(program.env.len(), 2);
+        }
+    }
 
     #[test]
     fn only_what_calls_one_program_takes_the_shells_place() {

@@ -15,6 +15,7 @@ use super::{
     opened::{self, open_fds, waits},
     proc_files::ProcFile,
     task::{InCall, Pending, State},
+    walk::PrivateFile,
 };
 use crate::world::{Op, WarningKind};
 pub(super) use time::micros;
@@ -27,7 +28,9 @@ impl Machine {
     pub(super) fn lookup(&mut self, pid: Pid, at: At, follow: bool) -> super::walk::Walk {
         let process = self.task(pid).process;
         let path = memory::read_path(pid, at.path);
-        self.walker.walk(process, pid, at.dir, &path, follow)
+        let walk = self.walker.walk(process, pid, at.dir, &path, follow);
+        self.warn_shared_path(pid, &walk.path);
+        walk
     }
 
     /// A seccomp stop.
@@ -102,6 +105,7 @@ impl Machine {
                 };
                 self.start_sleep(pid, length, remaining, entry)
             }
+            Call::FileSystem { buffer } => self.call(pid, State::Calling(InCall::FileSystem { buffer })),
             Call::Uncontrolled(what) => self.uncontrolled(pid, what),
             Call::Identity => {
                 // A template has a number of its own, and answers with that of its forks.
@@ -143,7 +147,7 @@ impl Machine {
     fn dispatch_file(&mut self, pid: Pid, call: Call, entry: Registers) -> Result<(), Lost> {
         let held = Pending::Call { call, entry };
         match call {
-            Call::Read { fd, buffer, .. } => match self.inspect(pid, fd) {
+            Call::Read { fd, buffer, offset } => match self.inspect(pid, fd) {
                 Some(file) if file.world || waits(&file) && self.channel_of(pid, fd).is_some() => self.hold(pid, held),
                 Some(file) if file.kind() == FileType::CharacterDevice && RANDOM_DEVICES.contains(&file.device) => {
                     let mut total = 0;
@@ -159,10 +163,20 @@ impl Machine {
                 }
                 Some(file) if waits(&file) => self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry),
                 Some(file) if file.proc => {
-                    match (ProcFile::of(&opened::path_of(pid, fd)), &memory::pieces(pid, buffer)[..]) {
-                        (Some(file), &[(buffer, len)]) => {
-                            self.call(pid, State::Calling(InCall::ProcFile { file, buffer, len }))
-                        }
+                    let path = opened::path_of(pid, fd);
+                    match (ProcFile::of(&path), &memory::pieces(pid, buffer)[..]) {
+                        (Some(which), pieces) => match self.read_shown(pid, (which, &path), &file, buffer, offset) {
+                            Some(total) => {
+                                answer(pid, entry, total)?;
+                                self.go_on(pid, 0)
+                            }
+                            None => match *pieces {
+                                [(buffer, len)] => {
+                                    self.call(pid, State::Calling(InCall::ProcFile { file: which, buffer, len }))
+                                }
+                                _ => self.go_on(pid, 0),
+                            },
+                        },
                         _ => self.go_on(pid, 0),
                     }
                 }
@@ -247,7 +261,9 @@ impl Machine {
             let inside = if at.path == 0 || memory::read_path(pid, at.path).is_empty() {
                 let file = self.inspect(pid, at.dir).filter(|_| at.dir >= 0);
                 if let (Call::Stat { buffer, extended, .. }, Some(opened)) = (call, &file)
-                    && let Some(file) = self.walker.private_file(opened.on, &opened::path_of(pid, at.dir))
+                    && !opened.world
+                    && let Some(file) =
+                        self.private_file(pid, opened.on, Some(opened.inode), &opened::path_of(pid, at.dir))
                 {
                     return self.call(pid, State::Calling(InCall::PrivateStat { buffer, extended, file }));
                 }
@@ -267,14 +283,17 @@ impl Machine {
                     self.note_private(pid, &walk.path);
                     match call {
                         Call::Stat { buffer, extended, .. } => {
-                            if let Some(file) = walk.device.and_then(|on| self.walker.private_file(on, &walk.path)) {
+                            if let Some(file) =
+                                walk.device.and_then(|on| self.private_file(pid, on, walk.inode, &walk.path))
+                            {
                                 return self.call(pid, State::Calling(InCall::PrivateStat { buffer, extended, file }));
                             }
                         }
-                        Call::Readlink { buffer, .. }
-                            if walk.path.starts_with("/proc/") && walk.path.contains("/ns/") =>
+                        Call::Readlink { buffer, len, .. }
+                            if walk.path.starts_with("/proc/")
+                                && ["/ns/", "/fd/"].iter().any(|folder| walk.path.contains(folder)) =>
                         {
-                            return self.call(pid, State::Calling(InCall::NamespaceLink { buffer }));
+                            return self.call(pid, State::Calling(InCall::MagicLink { buffer, len }));
                         }
                         _ => {}
                     }
@@ -293,6 +312,11 @@ impl Machine {
         }
         self.note_outside(pid, &call);
         self.go_on(pid, 0)
+    }
+
+    /// How a file is shown whose numbers differ from run to run: one of the sandbox's own, or one without a name.
+    fn private_file(&mut self, pid: Pid, device: u64, inode: Option<u64>, path: &str) -> Option<PrivateFile> {
+        self.walker.private_file(device, path).or_else(|| self.anonymous(pid, path, inode))
     }
 
     /// A path outside the world that is looked at.
@@ -383,7 +407,7 @@ impl Machine {
     }
 
     fn is_captured(&self, inode: u64) -> bool {
-        self.actors.iter().any(|a| a.capture.as_ref().is_some_and(|c| c.owns(inode)))
+        self.actors.iter().any(|a| a.capture.as_ref().is_some_and(|c| c.stream_of(inode).is_some()))
     }
 }
 

@@ -33,10 +33,12 @@ pub(super) enum InCall {
     Sleeping { entry: Registers, remaining: u64 },
     /// A read of a file of `/proc` whose content is replaced.
     ProcFile { file: ProcFile, buffer: u64, len: u64 },
-    /// A call of the stat family on a file of the sandbox's own file systems.
+    /// A call of the stat family on a file of the sandbox's own file systems, or without a name.
     PrivateStat { buffer: u64, extended: bool, file: PrivateFile },
-    /// A readlink of `/proc/P/ns/NAME`.
-    NamespaceLink { buffer: u64 },
+    /// A readlink of `/proc/P/ns/NAME` or `/proc/P/fd/N`.
+    MagicLink { buffer: u64, len: u64 },
+    /// A call that says what a file system holds.
+    FileSystem { buffer: u64 },
     /// A first look at the world's directory.
     FirstLook { buffer: u64, extended: bool },
     /// A vfork parent, until its child execs or exits.

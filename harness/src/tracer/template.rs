@@ -93,7 +93,9 @@ impl Machine {
             if file.is_plain() {
                 let at = file.position();
                 positions.push((file.file, at));
-            } else if !file.is_stateless() && !self.actors[actor].capture.as_ref().is_some_and(|c| c.owns(file.inode)) {
+            } else if !file.is_stateless()
+                && self.actors[actor].capture.as_ref().is_none_or(|c| c.stream_of(file.inode).is_none())
+            {
                 return Err("it has a pipe, socket or the like open before its first step");
             }
         }

@@ -33,6 +33,8 @@ pub(super) struct Walk {
     pub ends_in_world: bool,
     /// Device number of what the path names.
     pub device: Option<u64>,
+    /// Its real inode number.
+    pub inode: Option<u64>,
     /// The absolute path with symbolic links resolved, as far as it exists.
     pub path: String,
 }
@@ -49,13 +51,16 @@ impl Walk {
     }
 }
 
-/// A file on one of the sandbox's own file systems besides the world: its numbers are made anew for every sandbox.
+/// A file on one of the sandbox's own file systems besides the world, whose numbers are made anew for every sandbox, or one
+/// without a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PrivateFile {
     /// The number that stands for it.
     pub number: u64,
     /// The device that stands for its file system.
     pub device_minor: u32,
+    /// Whether it has links, whose number is hidden.
+    pub linked: bool,
 }
 
 /// Looks paths up on behalf of tracees, which share the tracer's root directory.
@@ -64,7 +69,9 @@ pub(super) struct Walker {
     world_device: u64,
     proc_device: u64,
     /// Devices of `/proc`, of namespaces and of the root directory, and the minor numbers that are shown for them.
-    private: [(u64, u32); 3],
+    private: Vec<(u64, u32)>,
+    /// The folder that a sandbox without namespaces lies in: on the world's device, but not of the world.
+    shared: Option<u64>,
     /// Absolute paths that do not touch the world. What lies outside is taken to stay as it is.
     outside: HashSet<Vec<u8>>,
 }
@@ -74,12 +81,15 @@ impl Walker {
     pub(super) fn new() -> std::io::Result<Self> {
         let device = |path: &str| rustix::fs::stat(path).map(|stat| stat.st_dev);
         let proc_device = device("/proc")?;
-        Ok(Walker {
-            world_device: device(sandbox::ROOT)?,
-            proc_device,
-            private: [(proc_device, 78), (device("/proc/self/ns/pid")?, 79), (device("/")?, 80)],
-            outside: HashSet::new(),
-        })
+        let mut private = vec![(proc_device, 78), (device("/proc/self/ns/pid")?, 79)];
+        let shared = match sandbox::shared() {
+            Some(folder) => Some(rustix::fs::stat(folder)?.st_ino),
+            None => {
+                private.push((device("/")?, 80));
+                None
+            }
+        };
+        Ok(Walker { world_device: device(sandbox::root())?, proc_device, private, shared, outside: HashSet::new() })
     }
 
     /// The device number of `/proc`.
@@ -87,15 +97,24 @@ impl Walker {
         self.proc_device
     }
 
+    /// The minor number that is shown for a device of major 0, if it is one of the sandbox's own.
+    pub(super) fn shown_minor(&self, minor: u32) -> Option<u32> {
+        let is_it = |device: u64| rustix::fs::major(device) == 0 && rustix::fs::minor(device) == minor;
+        if is_it(self.world_device) {
+            return Some(super::rewrite::DEVICE_MINOR);
+        }
+        self.private.iter().find(|(private, _)| is_it(*private)).map(|(_, shown)| *shown)
+    }
+
     /// How a file on this device is shown, if it is one of the sandbox's own.
     pub(super) fn private_file(&self, device: u64, path: &str) -> Option<PrivateFile> {
         let (_, device_minor) = *self.private.iter().find(|(private, _)| *private == device)?;
-        Some(PrivateFile { number: super::proc_files::number_of(path), device_minor })
+        Some(PrivateFile { number: super::proc_files::number_of(path), device_minor, linked: true })
     }
 
-    /// The device number of the world's file system.
-    pub(super) fn world_device(&self) -> u64 {
-        self.world_device
+    /// Whether a file or directory belongs to the world.
+    pub(super) fn is_world(&self, stat: &Stat) -> bool {
+        stat.st_dev == self.world_device && self.shared != Some(stat.st_ino)
     }
 
     /// Looks up `path` relative to directory descriptor `dir` of a task. `follow`: also a final symbolic link.
@@ -138,7 +157,7 @@ impl Walker {
         }
         while let Some(name) = todo.pop_front() {
             let Ok(here) = rustix::fs::fstat(&at) else { return };
-            let in_world = here.st_dev == self.world_device;
+            let in_world = self.is_world(&here);
             let last = todo.is_empty();
             if name == b".." {
                 let parent = rustix::fs::openat(&at, "..", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
@@ -201,20 +220,24 @@ impl Walker {
             }
             at = next;
             if last {
-                walk.device = Some(stat.st_dev);
-                walk.target = self.world_target(&stat);
+                self.note(walk, &stat);
             }
         }
     }
 
     fn arrive(&self, walk: &mut Walk, at: &impl AsFd) {
-        let stat = rustix::fs::fstat(at).ok();
-        walk.device = stat.as_ref().map(|stat| stat.st_dev);
-        walk.target = stat.and_then(|stat| self.world_target(&stat));
+        if let Ok(stat) = rustix::fs::fstat(at) {
+            self.note(walk, &stat);
+        }
+    }
+
+    fn note(&self, walk: &mut Walk, stat: &Stat) {
+        (walk.device, walk.inode) = (Some(stat.st_dev), Some(stat.st_ino));
+        walk.target = self.world_target(stat);
     }
 
     fn world_target(&self, stat: &Stat) -> Option<(u64, u32)> {
-        (stat.st_dev == self.world_device).then_some((stat.st_ino, stat.st_mode))
+        self.is_world(stat).then_some((stat.st_ino, stat.st_mode))
     }
 }
 

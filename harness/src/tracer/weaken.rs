@@ -129,7 +129,7 @@ impl Machine {
 
     fn names(&mut self, pid: Pid, at: At, path: &str) -> bool {
         let walk = self.lookup(pid, at, false);
-        walk.touches_world() && display(&walk.path) == path
+        walk.touches_world() && self.shown(display(&walk.path)) == path
     }
 
     /// A rename of a regular file that would succeed: any other does what it does.
@@ -185,7 +185,8 @@ impl Machine {
             }
             Some((true, file)) => {
                 let mut draft = Draft::new(Op::Write);
-                draft.path = Some(display(&self.lookup(pid, to, false).path));
+                let goal = self.lookup(pid, to, false).path;
+                draft.path = Some(self.shown(display(&goal)));
                 draft.file = Some(file);
                 let number = self.number(pid, file);
                 draft.add(Object::Content(number), Mode::Write);

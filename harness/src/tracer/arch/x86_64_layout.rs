@@ -14,6 +14,27 @@ pub(crate) mod stat {
     pub(crate) const CTIME: usize = 104;
 }
 
+/// `struct statfs`.
+pub(crate) mod statfs {
+    pub(crate) const SIZE: usize = 120;
+    pub(crate) const BLOCKS: usize = 16;
+    pub(crate) const FREE: usize = 24;
+    pub(crate) const AVAILABLE: usize = 32;
+    pub(crate) const FILES: usize = 40;
+    pub(crate) const FILES_FREE: usize = 48;
+    pub(crate) const ID: usize = 56;
+}
+
+/// `struct sysinfo`.
+pub(crate) mod sysinfo {
+    pub(crate) const SIZE: usize = 112;
+    pub(crate) const UPTIME: usize = 0;
+    pub(crate) const RAM: usize = 32;
+    pub(crate) const FREE_RAM: usize = 40;
+    pub(crate) const PROCESSES: usize = 80;
+    pub(crate) const UNIT: usize = 104;
+}
+
 /// `struct statx`, the same on every processor.
 pub(crate) mod statx {
     pub(crate) const SIZE: usize = 256;

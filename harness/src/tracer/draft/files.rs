@@ -32,7 +32,7 @@ impl Machine {
     /// The name under which a descriptor's file is known now.
     pub(in crate::tracer) fn path_of(&self, pid: Pid, fd: i32) -> String {
         let path = walk::read_link(&format!("/proc/{pid}/fd/{fd}"));
-        of_descriptor(&path)
+        self.shown(of_descriptor(&path))
     }
 
     pub(super) fn file_of(&mut self, pid: Pid, fd: i32) -> Option<(u64, Inode)> {

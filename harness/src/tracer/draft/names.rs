@@ -23,7 +23,7 @@ impl Machine {
         }
         let walk = self.lookup(pid, at, follow);
         // A magic link of /proc leads to the file itself, whatever became of its name.
-        draft.path = Some(super::files::of_descriptor(&walk.path));
+        draft.path = Some(self.shown(super::files::of_descriptor(&walk.path)));
         draft.file = walk.target.map(|t| t.0);
         self.read_names(pid, &walk, &mut draft);
         (draft, walk)
@@ -32,7 +32,7 @@ impl Machine {
     pub(in crate::tracer) fn read_names(&mut self, pid: Pid, walk: &Walk, draft: &mut Draft) {
         for lookup in &walk.lookups {
             let dir = self.number(pid, lookup.dir);
-            draft.add(Object::Entry(dir, lookup.name.clone()), Mode::Read);
+            draft.add(Object::Entry(dir, self.shown(lookup.name.clone())), Mode::Read);
             if !sandbox::is_root() {
                 draft.add(Object::Perm(dir), Mode::Read);
             }
@@ -43,7 +43,7 @@ impl Machine {
     pub(in crate::tracer) fn change_name(&mut self, pid: Pid, walk: &Walk, draft: &mut Draft) -> Option<u64> {
         let last = walk.last()?;
         let (dir, real) = (self.number(pid, last.dir), last.dir);
-        draft.add(Object::Entry(dir, last.name.clone()), Mode::Write);
+        draft.add(Object::Entry(dir, self.shown(last.name.clone())), Mode::Write);
         draft.add(Object::Listing(dir), Mode::Add);
         Some(real)
     }
@@ -123,7 +123,7 @@ impl Machine {
         let (mut draft, source) = self.draft_at(pid, from, false, if exchange { Op::Exchange } else { Op::Rename });
         draft.flag(flags & libc::RENAME_NOREPLACE != 0, "noreplace");
         let goal = self.lookup(pid, to, false);
-        draft.path2 = Some(display(&goal.path));
+        draft.path2 = Some(self.shown(display(&goal.path)));
         self.read_names(pid, &goal, &mut draft);
         let dirs = [self.change_name(pid, &source, &mut draft), self.change_name(pid, &goal, &mut draft)];
         let files = [source.target, goal.target];
@@ -144,7 +144,7 @@ impl Machine {
     pub(super) fn draft_link(&mut self, pid: Pid, from: At, to: At, flags: i32) -> Draft {
         let (mut draft, source) = self.draft_at(pid, from, flags & libc::AT_SYMLINK_FOLLOW != 0, Op::Link);
         let goal = self.lookup(pid, to, false);
-        draft.path2 = Some(display(&goal.path));
+        draft.path2 = Some(self.shown(display(&goal.path)));
         self.read_names(pid, &goal, &mut draft);
         let dir = self.change_name(pid, &goal, &mut draft);
         if let Some((file, _)) = source.target {

@@ -25,7 +25,7 @@ impl Session {
         for (n, path) in self.scenario.watch.clone().into_iter().enumerate() {
             let wrong = |e: String| PrepareError::Scenario(format!("--watch {}: {e}", path.display()));
             let real = fs::canonicalize(&path).map_err(|e| wrong(e.to_string()))?;
-            let copy = Path::new(sandbox::ROOT).join(format!("watch{n}"));
+            let copy = Path::new(sandbox::root()).join(format!("watch{n}"));
             let mut real = real;
             let mut meta = fs::metadata(&real).map_err(|e| wrong(e.to_string()))?;
             if !meta.is_dir() {

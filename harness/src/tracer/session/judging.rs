@@ -30,7 +30,7 @@ impl Session {
         let warnings = std::mem::take(&mut self.machine.warnings);
         let mut state = None;
         let mut check = None;
-        let results = [("NOCLOBBER_RESULTS", OsString::from(sandbox::RESULTS))];
+        let results = [("NOCLOBBER_RESULTS", OsString::from(sandbox::results()))];
         if let Some(command) = self.scenario.oracle.state.clone() {
             self.reset(&last, self.machine.variant, 1)?;
             self.write_results(outcome)?;
@@ -51,7 +51,7 @@ impl Session {
     }
 
     fn write_results(&self, outcome: &Outcome) -> io::Result<()> {
-        let dir = Path::new(sandbox::RESULTS);
+        let dir = Path::new(sandbox::results());
         for entry in fs::read_dir(dir)? {
             fs::remove_file(entry?.path())?;
         }

@@ -115,7 +115,7 @@ impl Session {
         self.shm.reset(&Tree::new(), &everything)?;
         let wall = self.machine.clock.wall();
         let mut numbered = Vec::new();
-        for root in [sandbox::ROOT, sandbox::WORLD, sandbox::TMP, sandbox::SHM, sandbox::RESULTS] {
+        for root in [sandbox::root(), sandbox::world(), sandbox::tmp(), sandbox::shm(), sandbox::results()] {
             use std::os::unix::fs::MetadataExt;
             numbered.push(fs::metadata(root)?.ino());
         }

@@ -14,7 +14,7 @@ const RECORD_CAP: u64 = 4 << 20;
 
 impl Machine {
     pub(super) fn keep_data(&mut self, step: &mut Step, data: Vec<u8>) {
-        step.bytes = Some(*blake3::hash(&data).as_bytes());
+        step.bytes = Some(*blake3::hash(&self.shown_bytes(&data)).as_bytes());
         if self.record && data.len() as u64 <= RECORD_CAP {
             step.data = Some(Arc::from(data));
         }
@@ -42,7 +42,7 @@ impl Machine {
     pub(in crate::tracer) fn contents_before(&self, draft: &Draft) -> Option<Vec<(String, Option<u64>)>> {
         self.record.then(|| {
             let paths = [&draft.path, &draft.path2];
-            paths.into_iter().flatten().map(|p| (p.clone(), named_inode(p))).collect()
+            paths.into_iter().flatten().map(|p| (p.clone(), named_inode(&self.real_name(p)))).collect()
         })
     }
 
@@ -58,7 +58,7 @@ impl Machine {
         let renames = draft.accesses.iter().any(|a| matches!(a.object, Object::Entry(..)) && a.mode == Mode::Write);
         if renames {
             for (path, was) in before {
-                let is = named_inode(&path);
+                let is = named_inode(&self.real_name(&path));
                 if is != was {
                     let inode = is.and_then(|real| self.inodes.peek(real));
                     step.effects.push(Effect::Bind { path, inode });
@@ -84,7 +84,7 @@ impl Machine {
         };
         let path = match fd {
             Some(fd) => format!("/proc/{pid}/fd/{fd}"),
-            None => real_path(step.path.as_deref()?),
+            None => real_path(&self.real_name(step.path.as_deref()?)),
         };
         use std::os::unix::fs::MetadataExt;
         let meta = std::fs::metadata(&path).ok()?;
@@ -98,8 +98,8 @@ pub(in crate::tracer) fn real_path(shown: &str) -> String {
         return shown.to_owned();
     }
     match shown.strip_prefix("$TMPDIR/") {
-        Some(rest) => format!("{}/{rest}", sandbox::TMP),
-        None => format!("{}/{shown}", sandbox::WORLD),
+        Some(rest) => format!("{}/{rest}", sandbox::tmp()),
+        None => format!("{}/{shown}", sandbox::world()),
     }
 }
 

@@ -107,7 +107,7 @@ impl Machine {
                     0 => "end".to_owned(),
                     n => format!("{n} names"),
                 };
-                step.bytes = Some(*blake3::hash(names.join(&b'\n').as_slice()).as_bytes());
+                step.bytes = Some(*blake3::hash(&self.shown_bytes(&names.join(&b'\n'))).as_bytes());
             }
             After::Flock { file, unlock } => {
                 if !unlock {

@@ -93,11 +93,26 @@ impl Machine {
                 (at, vec![0; 32], ticks as i64)
             }
             ClockRead::Usage { at } => (at, vec![0; RUSAGE], 0),
+            ClockRead::Machine { at } => (at, machine(show(libc::CLOCK_BOOTTIME) / 1_000_000), 0),
         };
         let written = if address == 0 { Ok(()) } else { memory::write(pid, address, &bytes) };
         answer(pid, entry, if written.is_ok() { result } else { -i64::from(libc::EFAULT) })?;
         self.go_on(pid, 0)
     }
+}
+
+/// `struct sysinfo` of a machine that does nothing, and has been up for so many seconds.
+fn machine(uptime: u64) -> Vec<u8> {
+    use arch::layout::sysinfo::*;
+    let memory = rustix::system::sysinfo();
+    let ram = memory.totalram * u64::from(memory.mem_unit);
+    let mut bytes = vec![0; SIZE];
+    for (at, value) in [(UPTIME, uptime), (RAM, ram), (FREE_RAM, ram)] {
+        bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+    }
+    bytes[PROCESSES..PROCESSES + 2].copy_from_slice(&1u16.to_ne_bytes());
+    bytes[UNIT..UNIT + 4].copy_from_slice(&1u32.to_ne_bytes());
+    bytes
 }
 
 pub(in crate::tracer) fn micros((seconds, parts): (u64, u64), per_micro: u64) -> u64 {
