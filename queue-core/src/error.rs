@@ -166,6 +166,15 @@ pub enum Error {
         /// The version that was found.
         version: u64,
     },
+    /// After a power cut the queue file was older than what was acknowledged, or damaged. A warning: the last version has been
+    /// put back.
+    #[error("{}: had lost its last version in a power cut; version {version} has been put back", path.display())]
+    PutBack {
+        /// The queue file.
+        path: PathBuf,
+        /// The version that it has again.
+        version: u64,
+    },
     /// Tasks lie in a file that is not their account's. A warning: they were passed over.
     #[error("{}: not claimed, because their account has another file: {}", path.display(), ids.join(", "))]
     Strays {

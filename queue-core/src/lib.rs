@@ -34,6 +34,7 @@ mod operation;
 mod paths;
 mod queue;
 mod quick;
+mod redo;
 mod relocate;
 mod splice;
 mod task;

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::lease::Moment;
 use crate::note::Note;
 use crate::paths::{beside, directory_of};
+use crate::redo;
 use crate::snapshot::{self, Publishing};
 use crate::splice::{Edited, Layout, Proven};
 use crate::storage::{Meta, Storage};
@@ -291,7 +292,11 @@ impl<'a, S: Storage> Access<'a, S> {
                     continue;
                 }
             }
-            return self.parse(file, loaded.bytes().unwrap_or_default());
+            let bytes = loaded.bytes().unwrap_or_default();
+            return match redo::instead(self.storage, file, Some(bytes)) {
+                Some(lost) => self.parse(file, &lost),
+                None => self.parse(file, bytes),
+            };
         }
     }
 
@@ -381,16 +386,46 @@ impl<'a, S: Storage> Access<'a, S> {
             (publishing, _) => publishing,
         };
         self.snapshot(file, loaded, next.read.version, publishing)?;
-        let durable = match publishing {
-            Publishing::Rename => self.replace(file, &next.bytes, loaded.meta())?,
-            Publishing::InPlace => self.overwrite(file, &next.bytes)?,
-            Publishing::Exchange => self.exchange(file, &next.bytes, loaded.meta(), next.read.version)?,
+        let kept = self.settings.durability == Durability::Full
+            && guard.make_durable(loaded.meta(), next.layout.version, &next.bytes)?;
+        let durable = if kept {
+            let settings = Settings { durability: Durability::None, ..self.settings.clone() };
+            self.with(&settings).publish(file, loaded, &next, publishing, kept)?
+        } else {
+            self.publish(file, loaded, &next, publishing, kept)?
         };
         let hash = audit::checksum(&next.bytes);
         guard.keep_note(&Note::new(next.bytes.len(), hash, next.layout).to_line());
         let wrote = Stamp { version: next.layout.version, hash: audit::hex(hash) };
         self.audit(file, next.op, &next.ids, &next.read, &wrote);
         durable
+    }
+
+    /// Lets the version take the place of the one that was read. `kept`: it is durable already.
+    fn publish(
+        &self,
+        file: &Path,
+        loaded: &Loaded,
+        next: &Next,
+        publishing: Publishing,
+        kept: bool,
+    ) -> Result<Published, Error> {
+        match publishing {
+            Publishing::Rename => self.replace(file, &next.bytes, loaded.meta(), kept),
+            Publishing::InPlace => self.overwrite(file, &next.bytes),
+            Publishing::Exchange => self.exchange(file, &next.bytes, loaded.meta(), next.read.version),
+        }
+    }
+
+    /// Writes a version that was lost, with a snapshot of what is there if that is a version at all.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub(crate) fn put_back(&self, file: &Path, loaded: &Loaded, bytes: &[u8], like: &Meta) -> Result<(), Error> {
+        if let Some(Ok(document)) = loaded.bytes().map(Document::parse) {
+            self.snapshot(file, loaded, document.version(), Publishing::Rename)?;
+        }
+        self.replace(file, bytes, Some(loaded.meta().unwrap_or(like)), false)?
     }
 
     /// Keeps the version that was read, if there was a file and snapshots are on.
@@ -403,13 +438,22 @@ impl<'a, S: Storage> Access<'a, S> {
         }
     }
 
-    /// Commits by a new file that is renamed over the old one. Returned is whether the name is durable.
-    fn replace(&self, file: &Path, bytes: &[u8], like: Option<&Meta>) -> Result<Published, Error> {
+    /// Commits by a new file that is renamed over the old one. Returned is whether the name is durable. `kept`: the version
+    /// is so without that.
+    fn replace(&self, file: &Path, bytes: &[u8], like: Option<&Meta>, kept: bool) -> Result<Published, Error> {
         let (temporary, mut handle) = self.create_temporary(file, like)?;
         let mut publish = || {
             self.storage.write(&mut handle, bytes)?;
             if self.settings.durability != Durability::None {
                 self.storage.sync(&mut handle)?;
+            }
+            if kept {
+                // A rename over a file is what file systems take for a commit: ext4 begins to write the bytes at once. This
+                // does not let them, and readers meet the one file or the other all the same.
+                match self.storage.exchange(&temporary, file) {
+                    Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+                    done => return done.and_then(|()| self.storage.remove_file(&temporary)),
+                }
             }
             self.storage.rename(&temporary, file)
         };

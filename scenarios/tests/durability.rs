@@ -196,6 +196,55 @@ fn a_push_survives_what_it_promises() {
     none(&broken(&cases));
 }
 
+/// Somebody serves with durability `full`: what is acknowledged is in the redo files, and the queue file needs them. `later`
+/// is what the one does who comes last.
+fn served(name: &str, fault: &str, most: u64, later: &str) -> String {
+    let how = "--strategy writer --durability full --no-snapshots";
+    let worker = |name: &str, after: &str, run: &str| format!("[[worker]]\nname = '{name}'\n{after}run = \"{run}\"\n");
+    format!(
+        "name = '{name}'\nexpect = \"clean\"\nfiles = {{ 'queue.json' = '{TASKS}' }}\n{}{}{}{}[[fault]]\n{fault}\n\
+         [search]\nmax_schedules = {most}\n[oracle]\nstate = \"queue list --strategy writer\"\nstdout = false\n",
+        worker("S", "", "queue serve --idle 2s --durability full --no-snapshots > /dev/null"),
+        worker("A", "", &format!("queue push --id pA --account a {how}")),
+        worker("B", "after = 'A'\n", &format!("queue push --id pB --account a {how}")),
+        worker("R", "after = ['A', 'B']\n", &format!("{later}queue push --id pR --account a {how}")),
+    )
+}
+
+fn verdicts_of(scenarios: &[String]) -> Vec<Value> {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (number, text) in scenarios.iter().enumerate() {
+        fs::write(dir.path().join(format!("{number:03}.toml")), text).expect("a scenario");
+    }
+    let answer = run(&[dir.path().to_owned()]);
+    assert_eq!(answer.reports.len(), scenarios.len(), "{}", answer.stderr);
+    answer.reports
+}
+
+#[test]
+fn what_a_writer_has_acknowledged_outlives_it_and_the_power() {
+    let cut = |worker| format!("kind = \"power-cut\"\nworker = \"{worker}\"");
+    let scenarios = [
+        served("a writer, the power goes at the second push", &cut("B"), 120, ""),
+        served("a writer, the power goes when all is acknowledged", &format!("{}\nnth = 1", cut("R")), 120, ""),
+        served("a writer that is killed", "kind = \"kill\"\nworker = \"S\"", 120, ""),
+        // Nobody puts back what the redo files hold.
+        served("a writer, without its redo files", &cut("B"), 250, "rm -f .queue.json.redo-0; "),
+    ];
+    let reports = verdicts_of(&scenarios);
+    for report in &reports {
+        let explored = &report["explored"];
+        println!("{}: {}, {}", report["scenario"], report["verdict"], explored["coverage"]);
+        let schedules = explored["schedules"].as_u64().expect("a number");
+        if report["scenario"] == "a writer, without its redo files" {
+            let kinds = ["torn-file", "lost-after-crash", "lost-update", "unserializable"];
+            assert!(kinds.iter().any(|kind| report["verdict"] == *kind), "{report}");
+        } else {
+            assert!(report["verdict"] == "clean" && schedules == 120, "{report}");
+        }
+    }
+}
+
 /// The same judge, told that more was promised than was: each of these has to be found out.
 #[test]
 fn a_promise_that_is_not_kept_is_found_out() {

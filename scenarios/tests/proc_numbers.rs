@@ -25,13 +25,15 @@ for fd in (1, 2, read, write, one.fileno(), other.fileno(), memory):
     seen.append(pathlib.Path(f"/proc/self/fdinfo/{fd}").read_text())
 assert os.path.sameopenfile(read, write) and not os.path.sameopenfile(one.fileno(), other.fileno())
 assert os.readlink(f"/proc/self/fd/{read}") == f"pipe:[{os.fstat(read).st_ino}]"
-# A file that is longer than a read is the same in parts of any size.
-whole = pathlib.Path("/proc/self/mountinfo").read_bytes()
-with open("/proc/self/mountinfo", "rb", buffering=0) as file:
-    parts = b"".join(iter(lambda: file.read(7), b""))
-    assert parts == whole and file.seek(3) == 3 and file.read(9) == whole[3:12]
-    assert os.pread(file.fileno(), 5, 20) == whole[20:25] and file.read(2) == whole[12:14]
-assert whole.split()[0] == b"1"
+# A file is the same in parts of any size.
+for path in ("self/mountinfo", "self/stat", "self/status", "meminfo", "vmstat", "sys/kernel/random/boot_id"):
+    whole = pathlib.Path("/proc", path).read_bytes()
+    with open("/proc/" + path, "rb", buffering=0) as file:
+        parts = b"".join(iter(lambda: file.read(7), b""))
+        assert parts == whole and file.seek(3) == 3 and file.read(9) == whole[3:12], path
+        assert os.pread(file.fileno(), 5, 20) == whole[20:25] and file.read(2) == whole[12:14], path
+assert pathlib.Path("/proc/self/mountinfo").read_bytes().split()[0] == b"1"
+assert pathlib.Path("/proc/sys/kernel/random/boot_id").read_text() == "6e6f636c-6f62-4265-8000-000000000001\n"
 # How full the disks are, and what the machine is doing.
 for path in ("/", "/usr", "."):
     space = os.statvfs(path)

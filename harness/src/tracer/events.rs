@@ -442,7 +442,6 @@ impl Machine {
         let (call, slept) = match self.task(pid).state {
             State::Calling(
                 call @ (InCall::FirstLook { .. }
-                | InCall::ProcFile { .. }
                 | InCall::PrivateStat { .. }
                 | InCall::MagicLink { .. }
                 | InCall::FileSystem { .. }),
@@ -495,12 +494,6 @@ impl Machine {
             InCall::PrivateStat { .. } => {}
             InCall::MagicLink { buffer, len } => {
                 if let Some(new) = self.show_magic_link(pid, buffer, len, regs.result()) {
-                    regs.set_result(new);
-                    dirty = true;
-                }
-            }
-            InCall::ProcFile { file, buffer, len } => {
-                if let Some(new) = self.show_proc_file(pid, file, buffer, len, regs.result()) {
                     regs.set_result(new);
                     dirty = true;
                 }

@@ -115,6 +115,8 @@ pub(super) struct Machine {
     pub numbers: Numbers,
     pub clock: Clock,
     pub variant: u32,
+    /// How often the machine was started in this run, as its programs see it: once, and after each power cut.
+    pub boot: u16,
     pub record_locks: RecordLocks,
     /// Inodes (real) on which any lock was taken in this run.
     pub locked: BTreeSet<u64>,
@@ -188,6 +190,7 @@ impl Machine {
             numbers: Numbers::default(),
             clock: Clock::new(0),
             variant: 0,
+            boot: 1,
             record_locks: RecordLocks::default(),
             locked: BTreeSet::new(),
             steps: Vec::new(),
@@ -235,6 +238,7 @@ impl Machine {
         self.actors = (0..actors).map(|_| Actor::default()).collect();
         self.clock = Clock::new(variant);
         self.variant = variant;
+        self.boot = 1;
         self.record_locks = RecordLocks::default();
         self.locked.clear();
         self.anonymous = Anonymous::default();
@@ -259,8 +263,9 @@ impl Machine {
         self.cut_points.clear();
     }
 
-    /// What the kernel kept for processes that are gone.
-    pub(super) fn forget_kernel_state(&mut self) {
+    /// The machine is started anew: gone is what the kernel kept for processes.
+    pub(super) fn reboot(&mut self) {
+        self.boot += 1;
         self.record_locks = RecordLocks::default();
         self.locked.clear();
         self.mapped.clear();

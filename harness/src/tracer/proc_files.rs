@@ -19,8 +19,9 @@ use crate::world::Inode;
 /// When every process is said to have been started, in clock ticks since the machine was: process numbers are never
 /// used twice in a run, so it need not tell processes apart.
 const PROCESS_STARTED: &str = "100000";
-/// The machine's start that all runs share.
-const BOOT_ID: &str = "6e6f636c-6f62-4265-8000-000000000001\n";
+/// What names the machine's starts, but for the last digits, which count them: all runs share the first one, and a power cut
+/// is the end of it.
+const BOOT_ID: &str = "6e6f636c-6f62-4265-8000-00000000";
 /// Numbers of the first namespaces of a machine (linux/proc_ns.h): workers are shown these.
 const NAMESPACES: [(&str, u64); 10] = [
     ("ipc", 0xEFFF_FFFF),
@@ -112,7 +113,7 @@ impl ProcFile {
 
     /// What is shown instead of `text`.
     fn shown(self, text: &str, now: &Now) -> Option<String> {
-        let Now { uptime_us, booted_s, random } = *now;
+        let Now { uptime_us, booted_s, boot, random } = *now;
         Some(match self {
             ProcFile::Stat => fixed_stat(text)?,
             ProcFile::Status => text.split_inclusive('\n').map(fixed_status).collect(),
@@ -121,11 +122,12 @@ impl ProcFile {
             ProcFile::Uptime => format!("{}.{:02} 0.00\n", uptime_us / 1_000_000, uptime_us / 10_000 % 100),
             ProcFile::Load => "0.00 0.00 0.00 1/1 1\n".to_owned(),
             ProcFile::Counters => text.split_inclusive('\n').map(|line| fixed_counters(line, booted_s)).collect(),
-            ProcFile::BootId => BOOT_ID.to_owned(),
+            ProcFile::BootId => format!("{BOOT_ID}{boot:04x}\n"),
             ProcFile::Uuid => uuid(random),
             ProcFile::Descriptor => text.split_inclusive('\n').map(fixed_descriptor).collect(),
-            // Longer than one read: see `read_shown`.
-            ProcFile::Mounts | ProcFile::Counts => return None,
+            ProcFile::Counts => text.split_inclusive('\n').map(uncounted).collect(),
+            // Needs to know the file systems of the sandbox.
+            ProcFile::Mounts => return None,
         })
     }
 }
@@ -137,45 +139,38 @@ struct Now {
     uptime_us: u64,
     /// When that was, in seconds since 1970.
     booted_s: u64,
+    /// Which start it was, from 1.
+    boot: u16,
     /// Random bytes of the task that reads.
     random: [u8; 16],
 }
 
 impl Machine {
-    /// At the exit of a read of such a file: what was read is replaced. Returns the new result.
-    pub(super) fn show_proc_file(&mut self, pid: Pid, file: ProcFile, buffer: u64, len: u64, read: i64) -> Option<i64> {
-        let mut bytes = vec![0; usize::try_from(read).ok().filter(|n| *n > 0)?];
-        memory::read(pid, buffer, &mut bytes).ok()?;
+    fn now(&mut self, pid: Pid, which: ProcFile) -> Now {
         let mut random = [0; 16];
-        if file == ProcFile::Uuid {
+        if which == ProcFile::Uuid {
             self.task_mut(pid).random.fill(&mut random);
         }
         let uptime_us = self.clock.show(MONOTONIC, 0);
-        let now = Now { uptime_us, booted_s: (self.clock.show(WALL, 0) - uptime_us) / 1_000_000, random };
-        let mut text = file.shown(std::str::from_utf8(&bytes).ok()?, &now)?.into_bytes();
-        text.truncate(usize::try_from(len).ok()?);
-        memory::write(pid, buffer, &text).ok()?;
-        Some(text.len() as i64)
+        Now { uptime_us, booted_s: (self.clock.show(WALL, 0) - uptime_us) / 1_000_000, boot: self.boot, random }
     }
 
-    /// Answers a read of a file that is longer than one read takes. Its numbers have other widths in each run, so that parts
-    /// of it differ wherever they begin; here the position of the open file counts in the text that is shown. Returns the
-    /// result; none: it is no such file, or that cannot be done.
+    /// Answers a read of such a file. Its numbers have other widths in each run, so that parts of it differ wherever they
+    /// begin, and who reads it in small pieces asks for such parts; here the position of the open file counts in the text
+    /// that is shown. Returns the result; none: there is nothing to be read.
     pub(super) fn read_shown(
-        &self,
+        &mut self,
         pid: Pid,
         (which, path): (ProcFile, &str),
         file: &Opened,
         buffer: Buffer,
         offset: Option<i64>,
     ) -> Option<i64> {
-        if !matches!(which, ProcFile::Mounts | ProcFile::Counts) {
-            return None;
-        }
-        let whole = std::fs::read_to_string(path).ok()?;
+        // A process may have any bytes for its name.
+        let whole = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
         let text = match which {
             ProcFile::Mounts => mounts::shown(&whole, &|minor| self.walker.shown_minor(minor)),
-            _ => whole.split_inclusive('\n').map(uncounted).collect(),
+            _ => which.shown(&whole, &self.now(pid, which))?,
         };
         let begin = match offset {
             Some(offset) => u64::try_from(offset).ok()?,
@@ -351,10 +346,10 @@ mod tests {
                 "pos:\t12\nflags:\t02\nmnt_id:\t162\nino:\t4711\n",
                 "pos:\t12\nflags:\t02\nmnt_id:\t1\nino:\t1\n",
             ),
-            ("/proc/sys/kernel/random/boot_id", "0a1b\n", BOOT_ID),
+            ("/proc/sys/kernel/random/boot_id", "0a1b\n", "6e6f636c-6f62-4265-8000-000000000002\n"),
             ("/proc/sys/kernel/random/uuid", "0a1b\n", "07070707-0707-4707-8707-070707070707\n"),
         ];
-        let now = Now { uptime_us: 1_000_250_000, booted_s: 1_735_688_600, random: [7; 16] };
+        let now = Now { uptime_us: 1_000_250_000, booted_s: 1_735_688_600, boot: 2, random: [7; 16] };
         for (path, real, shown) in table {
             let file = ProcFile::of(path).expect(path);
             assert_eq!(file.shown(real, &now).as_deref(), Some(shown), "{path}");
@@ -363,14 +358,13 @@ mod tests {
             assert_eq!(ProcFile::of(other), None, "{other}");
         }
         assert_eq!(ProcFile::Stat.shown("cpu 1 2 3", &now), None);
-        for path in ["/proc/7/mountinfo", "/proc/7/smaps", "/proc/vmstat", "/proc/pressure/cpu", "/proc/7/task/8/sched"]
-        {
+        for path in ["/proc/7/smaps", "/proc/vmstat", "/proc/pressure/cpu", "/proc/7/task/8/sched"] {
             let file = ProcFile::of(path).expect(path);
-            assert_eq!(file.shown("1 2 3\n", &now), None, "{path}: of a part nothing can be said");
+            let counted = "se.load :  12.75\nsome avg10=0.12 total=4711\nRss:   12 kB\n";
+            let shown = "se.load : 0\nsome avg10=0 total=0\nRss: 0 kB\n";
+            assert_eq!(file.shown(counted, &now).as_deref(), Some(shown), "{path}");
         }
-        let counted = "se.load :  12.75\nsome avg10=0.12 total=4711\nRss:   12 kB\n";
-        let shown: String = counted.split_inclusive('\n').map(uncounted).collect();
-        assert_eq!(shown, "se.load : 0\nsome avg10=0 total=0\nRss: 0 kB\n");
+        assert_eq!(ProcFile::of("/proc/7/mountinfo"), Some(ProcFile::Mounts));
     }
 
     #[test]

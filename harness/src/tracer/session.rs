@@ -363,7 +363,7 @@ impl Session {
         let mut outcome = Outcome { files, actors, state: None, check: None };
         self.machine.shown_outcome(&mut outcome);
         if *ended == Ended::Done && (self.scenario.oracle.state.is_some() || self.scenario.check.is_some()) {
-            let key = digest(&outcome);
+            let key = digest(&outcome, self.machine.boot);
             if !self.judged.contains_key(&key) {
                 let judged = self.judge(&outcome)?;
                 self.judged.insert(key, judged);
@@ -390,8 +390,10 @@ impl Session {
     }
 }
 
-fn digest(outcome: &Outcome) -> [u8; 32] {
+/// Of all that the state and check commands may tell apart; `boot`: which start of the machine they see.
+fn digest(outcome: &Outcome, boot: u16) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
+    hasher.update(&boot.to_le_bytes());
     for (path, node) in &outcome.files {
         hasher.update(path.as_bytes());
         match node {

@@ -164,21 +164,12 @@ impl Machine {
                 Some(file) if waits(&file) => self.start_wait(pid, Timeout::None, OnTimeout::Zero, entry),
                 Some(file) if file.proc => {
                     let path = opened::path_of(pid, fd);
-                    match (ProcFile::of(&path), &memory::pieces(pid, buffer)[..]) {
-                        (Some(which), pieces) => match self.read_shown(pid, (which, &path), &file, buffer, offset) {
-                            Some(total) => {
-                                answer(pid, entry, total)?;
-                                self.go_on(pid, 0)
-                            }
-                            None => match *pieces {
-                                [(buffer, len)] => {
-                                    self.call(pid, State::Calling(InCall::ProcFile { file: which, buffer, len }))
-                                }
-                                _ => self.go_on(pid, 0),
-                            },
-                        },
-                        _ => self.go_on(pid, 0),
+                    let shown = ProcFile::of(&path)
+                        .and_then(|which| self.read_shown(pid, (which, &path), &file, buffer, offset));
+                    if let Some(total) = shown {
+                        answer(pid, entry, total)?;
                     }
+                    self.go_on(pid, 0)
                 }
                 _ => self.go_on(pid, 0),
             },

@@ -7,7 +7,6 @@ use nix::unistd::Pid;
 use super::{
     arch::Registers,
     calls::{Call, OnTimeout},
-    proc_files::ProcFile,
     walk::PrivateFile,
 };
 
@@ -31,8 +30,6 @@ pub(super) enum InCall {
     Waiting { entry: Registers, changed: bool, on_timeout: OnTimeout },
     /// A sleep, turned into a wait for signals. `remaining`: where to store the rest when interrupted.
     Sleeping { entry: Registers, remaining: u64 },
-    /// A read of a file of `/proc` whose content is replaced.
-    ProcFile { file: ProcFile, buffer: u64, len: u64 },
     /// A call of the stat family on a file of the sandbox's own file systems, or without a name.
     PrivateStat { buffer: u64, extended: bool, file: PrivateFile },
     /// A readlink of `/proc/P/ns/NAME` or `/proc/P/fd/N`.

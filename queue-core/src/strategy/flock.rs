@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Guard, IfMissing, Options, Strategy, record};
 use crate::error::Error;
+use crate::redo;
 use crate::storage::{LockKind, Storage};
 use crate::transaction::{Access, cannot_create};
 
@@ -54,6 +55,7 @@ impl Flock {
         let mut held = self.take(access, file, if_missing)?;
         let noted = held.note().is_some_and(|note| !note.trim_ascii().is_empty());
         record::check_family(access, file, name, noted)?;
+        redo::settle(access, file)?;
         Ok(held)
     }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 use crate::document::Document;
 use crate::error::Error;
 use crate::operation::{Operate, Operation, Reply};
-use crate::storage::Storage;
+use crate::storage::{Meta, Storage};
 use crate::transaction::{Access, Change, locked};
 
 pub mod flock;
@@ -75,6 +75,16 @@ pub trait Guard {
     /// Leaves a note for the next writer. It only saves work, so that it need not succeed.
     fn keep_note(&mut self, note: &[u8]) {
         let _ = note;
+    }
+
+    /// Makes the next version durable before it is published, where there is a quicker way than to publish it durably, and
+    /// says whether it has. `live` is the file that will be replaced.
+    ///
+    /// # Errors
+    /// Those of the disk; nothing is published then.
+    fn make_durable(&mut self, live: Option<&Meta>, version: u64, bytes: &[u8]) -> Result<bool, Error> {
+        let _ = (live, version, bytes);
+        Ok(false)
     }
 }
 

@@ -15,6 +15,7 @@ use std::path::Path;
 
 use super::{Flock, Guard, IfMissing, Strategy};
 use crate::error::Error;
+use crate::redo;
 use crate::storage::Storage;
 use crate::transaction::{Access, Change, locked};
 
@@ -49,6 +50,10 @@ impl<S: Storage> Strategy<S> for Optimistic {
         if_missing: IfMissing,
         change: &mut dyn Change,
     ) -> Result<(), Error> {
+        if redo::is_unsettled(access.storage, file) {
+            // To take the lock is to settle it.
+            drop(self.lock.hold(access, file, if_missing, "optimistic")?);
+        }
         for _ in 0..ATTEMPTS {
             let before = access.load(file, if_missing)?;
             let note = before.bytes().and_then(|_| self.lock.peek(access, file));

@@ -24,6 +24,7 @@ impl Session {
     /// Runs state and check, each in a copy of the final world.
     pub(super) fn judge(&mut self, outcome: &Outcome) -> io::Result<Judged> {
         let last = self.left(outcome);
+        let (variant, boot) = (self.machine.variant, self.machine.boot);
         // The trace and the ends of the run being judged are kept aside.
         let steps = std::mem::take(&mut self.machine.steps);
         let actors = std::mem::take(&mut self.machine.actors);
@@ -32,13 +33,15 @@ impl Session {
         let mut check = None;
         let results = [("NOCLOBBER_RESULTS", OsString::from(sandbox::results()))];
         if let Some(command) = self.scenario.oracle.state.clone() {
-            self.reset(&last, self.machine.variant, 1)?;
+            self.reset(&last, variant, 1)?;
+            self.machine.boot = boot;
             self.write_results(outcome)?;
             let end = self.command(&command, &results).map_err(io::Error::other)?;
             state = Some((end.exit, end.stdout));
         }
         if let Some(command) = self.scenario.check.clone() {
-            self.reset(&last, self.machine.variant, 1)?;
+            self.reset(&last, variant, 1)?;
+            self.machine.boot = boot;
             self.write_results(outcome)?;
             let end = self.command(&command, &results).map_err(io::Error::other)?;
             let output = [end.stdout, end.stderr].concat();

@@ -123,7 +123,7 @@ impl Session {
         self.machine.inodes.restart(AFTER_CUT, numbered.into_iter(), wall);
         let numbers: BTreeMap<&str, Inode> =
             world.iter().filter_map(|(path, real)| Some((path.as_str(), self.machine.inodes.peek(*real)?))).collect();
-        self.machine.forget_kernel_state();
+        self.machine.reboot();
         let effects = differences(&before, &state.tree, &numbers);
         let words = words(&storage, &state);
         self.mark_dead(effects, &words, in_order);

@@ -1,10 +1,12 @@
 //! The process that writes for all.
 
 use std::collections::{HashMap, VecDeque};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
@@ -20,10 +22,11 @@ use crate::lease::Moment;
 use crate::operation::{Context, Operation, Push, Reply};
 use crate::queue::Queue;
 use crate::quick::Quick;
+use crate::redo::Redo;
 use crate::splice::{Edited, Proven};
-use crate::storage::{Disk, Storage, is_same_user, socket};
+use crate::storage::{Disk, Meta, Storage, is_same_user, socket};
 use crate::task::Task;
-use crate::transaction::{Access, Change, Changed, Settings, locked};
+use crate::transaction::{Access, Change, Changed, Durability, Settings, locked};
 
 /// How long a client may take to read an answer that its socket has no room for.
 const READING: Duration = Duration::from_secs(5);
@@ -52,7 +55,8 @@ pub fn serve(
     listening: &mut dyn FnMut(&Path),
 ) -> Result<Served, Error> {
     let (access, file) = (&queue.access(), &*queue.resolve(queue.path())?);
-    let mut held = lock.hold(access, file, IfMissing::Create, "writer")?;
+    let held = lock.hold(access, file, IfMissing::Create, "writer")?;
+    let mut held = Serving { access, file, held, redo: Redo::default() };
     let path =
         access.storage.meeting_point(file).map_err(|error| Error::io("find the writer's socket", file, error))?;
     let failed = |error| Error::io("listen on the writer's socket", &path, error);
@@ -74,24 +78,64 @@ pub fn serve(
         served: Served::default(),
         pace: Pace::default(),
         buffer: vec![0; 64 * 1024],
+        closer: (access.settings.durability == Durability::Full).then(closer).flatten(),
     };
+    spare_memory();
     let mut last = access.storage.monotonic();
     loop {
         let left = idle.saturating_sub(access.storage.monotonic().saturating_sub(last));
         if left.is_zero() {
             break;
         }
-        server.wait(&listener, left).map_err(failed)?;
+        let ready = server.wait(&listener, left).map_err(failed)?;
         server.accept(&listener).map_err(failed)?;
-        if server.turn(&mut held) {
+        if server.turn(&mut held, &ready) {
             last = access.storage.monotonic();
         }
     }
     // From here on nobody finds us. Who has found us before is answered; who has not asked yet will ask the next one.
     let _ = std::fs::remove_file(&path);
     server.accept(&listener).map_err(failed)?;
-    server.turn(&mut held);
+    let everybody: Vec<usize> = (0..server.clients.len()).collect();
+    server.turn(&mut held, &everybody);
+    held.redo.end(access, file)?;
     Ok(server.served)
+}
+
+/// A thread that closes files; none: there can be none.
+fn closer() -> Option<Sender<File>> {
+    let (sender, displaced) = channel();
+    let thread = std::thread::Builder::new().name("writer-closer".into());
+    thread.spawn(move || displaced.into_iter().for_each(drop::<File>)).ok().map(|_| sender)
+}
+
+/// Lets the allocator keep what is freed. Each write needs a few buffers of the file's length, and gave them back to the
+/// system and was given them anew, page by page. glibc keeps twice as much as the largest piece that was ever freed to the
+/// system on its own.
+fn spare_memory() {
+    drop(std::hint::black_box(vec![1_u8; 4 * 1024 * 1024]));
+}
+
+/// The lock, and what makes a version durable while we have it.
+struct Serving<'a> {
+    access: &'a Access<'a, Disk>,
+    file: &'a Path,
+    held: Held<'a, Disk>,
+    redo: Redo,
+}
+
+impl Guard for Serving<'_> {
+    fn note(&mut self) -> Option<Vec<u8>> {
+        self.held.note()
+    }
+
+    fn keep_note(&mut self, note: &[u8]) {
+        self.held.keep_note(note);
+    }
+
+    fn make_durable(&mut self, live: Option<&Meta>, version: u64, bytes: &[u8]) -> Result<bool, Error> {
+        self.redo.keep(self.access, self.file, live, version, bytes)
+    }
 }
 
 struct Server<'a> {
@@ -103,14 +147,18 @@ struct Server<'a> {
     pace: Pace,
     /// For what arrives.
     buffer: Vec<u8>,
+    /// Closes the files that have been displaced, on a disk. A file that has lost its name is freed once nobody has it open,
+    /// which took a quarter of the write on ext4; meanwhile the next write can begin.
+    closer: Option<Sender<File>>,
 }
 
 impl Server<'_> {
-    /// Waits until somebody connects, asks or hangs up.
-    fn wait(&self, listener: &UnixListener, limit: Duration) -> io::Result<()> {
+    /// Waits until somebody connects, asks or hangs up. Those who ask or hang up.
+    fn wait(&self, listener: &UnixListener, limit: Duration) -> io::Result<Vec<usize>> {
         let mut polled = vec![PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
         polled.extend(self.clients.iter().map(Client::polled));
-        poll(&mut polled, limit)
+        poll(&mut polled, limit)?;
+        Ok(ready(&polled[1..]).collect())
     }
 
     fn accept(&mut self, listener: &UnixListener) -> io::Result<()> {
@@ -132,9 +180,9 @@ impl Server<'_> {
     }
 
     /// Takes what has arrived, carries it out, answers. Whether there was anything.
-    fn turn(&mut self, held: &mut Held<'_, Disk>) -> bool {
+    fn turn(&mut self, held: &mut Serving<'_>, ready: &[usize]) -> bool {
         let (mut batch, mut holders) = (Vec::new(), Vec::new());
-        self.receive(&mut batch, &mut holders);
+        self.receive(ready, &mut batch, &mut holders);
         if !batch.is_empty() && holders.is_empty() {
             self.gather(&mut batch, &mut holders);
         }
@@ -164,10 +212,10 @@ impl Server<'_> {
         any
     }
 
-    /// Takes what has arrived. Who wants to hold the file comes after the rest, one at a time.
-    fn receive(&mut self, batch: &mut Vec<(usize, Request)>, holders: &mut Vec<(usize, String)>) {
-        for (client, index) in self.clients.iter_mut().zip(0..) {
-            for request in client.receive(&mut self.buffer) {
+    /// Takes what has arrived from these. Who wants to hold the file comes after the rest, one at a time.
+    fn receive(&mut self, from: &[usize], batch: &mut Vec<(usize, Request)>, holders: &mut Vec<(usize, String)>) {
+        for &index in from {
+            for request in self.clients[index].receive(&mut self.buffer) {
                 match request.ask {
                     Ask::Hold => holders.push((index, request.id)),
                     _ => batch.push((index, request)),
@@ -191,7 +239,8 @@ impl Server<'_> {
             if left.is_zero() || poll(&mut polled, left).is_err() {
                 break;
             }
-            self.receive(batch, holders);
+            let ready: Vec<usize> = ready(&polled).map(|at| missing[at]).collect();
+            self.receive(&ready, batch, holders);
             missing = self.missing(batch);
         }
         self.pace.waited(missing.is_empty());
@@ -205,7 +254,7 @@ impl Server<'_> {
         (0..self.clients.len()).filter(known).filter(silent).collect()
     }
 
-    fn carry_out(&mut self, batch: Vec<(usize, Request)>, held: &mut Held<'_, Disk>) {
+    fn carry_out(&mut self, batch: Vec<(usize, Request)>, held: &mut Serving<'_>) {
         if batch.is_empty() {
             return;
         }
@@ -215,9 +264,7 @@ impl Server<'_> {
         let (known, fresh): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|(_, request)| self.answers.get(&request.id).is_some());
         let (clients, requests): (Vec<usize>, Vec<Request>) = fresh.into_iter().unzip();
-        // A file that has lost its name is freed once nobody has it open, which took a quarter of the write on ext4. Nobody
-        // need wait for that, so the version that this write displaces stays open until all have been answered.
-        let displaced = std::fs::File::open(self.file);
+        let displaced = self.closer.is_some().then(|| File::open(self.file));
         let said = commit(self.access, self.file, held, &requests);
         for (index, request) in known {
             let said = self.answers.get(&request.id).unwrap_or_else(|| unreachable!("just looked up")).clone();
@@ -227,7 +274,9 @@ impl Server<'_> {
             self.answers.remember(&request.id, &said);
             self.answer(index, &Response { id: request.id, said });
         }
-        drop(displaced);
+        if let (Some(closer), Some(Ok(displaced))) = (&self.closer, displaced) {
+            let _ = closer.send(displaced);
+        }
     }
 
     fn answer(&mut self, index: usize, response: &Response) {
@@ -472,6 +521,11 @@ fn poll(these: &mut [PollFd<'_>], limit: Duration) -> io::Result<()> {
         Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Which of them have something to be read, or an end.
+fn ready(polled: &[PollFd<'_>]) -> impl Iterator<Item = usize> {
+    polled.iter().enumerate().filter(|(_, polled)| polled.any().unwrap_or(true)).map(|(index, _)| index)
 }
 
 /// The last answers by request.
