@@ -321,6 +321,9 @@ mod tests {
 
     type Slots = [Option<Vec<u8>>; 2];
 
+    /// A name, the queue file, its redo files, and what the queue file is to be.
+    type Case<'a> = (&'a str, Option<&'a [u8]>, Slots, Option<&'a [u8]>);
+
     /// What is left of a queue file and its redo files by [`settle`], and what it warns of.
     fn settled(live: Option<&[u8]>, slots: Slots) -> (Option<Vec<u8>>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
@@ -352,7 +355,7 @@ mod tests {
         let torn = |bytes: &[u8]| bytes[..bytes.len() / 2].to_vec();
         let mut half = slot("other", 3, NEWER, false);
         half.as_mut().unwrap()[60] ^= 1;
-        let table: [(&str, Option<&[u8]>, Slots, Option<&[u8]>); 13] = [
+        let table: [Case<'_>; 13] = [
             ("older", Some(OLD), new("other", false), Some(NEW)),
             ("the same", Some(NEW), new("other", false), Some(NEW)),
             ("empty", Some(b""), new("other", false), Some(NEW)),
