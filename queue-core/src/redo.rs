@@ -8,10 +8,11 @@
 //! of which each record is a whole version.
 //!
 //! In the same boot the queue file is the truth, whoever is killed, and the redo files are of no use to anybody: the next
-//! one who takes the lock flushes the queue file and removes them, as a writer does at its end. In another boot the queue
-//! file may be an older version, or less: then the last redo file is put back, by the next one who takes the lock, and is
-//! what a reader reads until then. A program that does not know the rule may, just after a power cut, read an older queue;
-//! it reads a whole one where a rename brings the bytes of the file along (ext4 and btrfs as they come).
+//! one who takes the lock flushes the queue file and removes them, as a writer does at its end. (So a disk that loses its
+//! power alone, under a machine that goes on, is not covered.) In another boot the queue
+//! file may be an older version, or empty: then the last redo file is put back, by the next one who takes the lock, and is
+//! what a reader reads until then. A program that does not know the rule may read what the power cut has left. So that this
+//! is rare, the writer flushes the queue file, too, whenever nobody has asked anything for a while ([`Redo::catch_up`]).
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -204,6 +205,8 @@ pub(crate) struct Redo {
     sequence: u64,
     /// How long each of them is; 0: it is not there.
     lengths: [usize; 2],
+    /// Whether something was published that was not flushed.
+    behind: bool,
     /// What is published is not known to reach the disk, nor are they: no more of this.
     broken: bool,
 }
@@ -274,7 +277,23 @@ impl Redo {
             storage.sync_dir(directory_of(file))?;
         }
         self.sequence += 1;
+        self.behind = true;
         Ok(())
+    }
+
+    /// Whether there is something to [catch up](Self::catch_up) with.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.behind
+    }
+
+    /// Flushes the queue file, for those who do not know of the redo files. These stay, since the next version may come at
+    /// any moment. If it fails they are what will be put back.
+    pub(crate) fn catch_up<S: Storage>(&mut self, access: &Access<'_, S>, file: &Path) {
+        self.behind = false;
+        if let Err(error) = flush(access, file) {
+            self.broken = true;
+            access.warn(error);
+        }
     }
 
     /// Brings what is published to the disk, and removes the redo files.
@@ -301,7 +320,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::lease::Moment;
+    use crate::snapshot::Publishing;
     use crate::storage::Disk;
+    use crate::strategy::{Guard, Verdict};
+    use crate::transaction::locked;
 
     const OLD: &[u8] = br#"{"version": 7, "tasks": []}"#;
     const NEW: &[u8] =
@@ -429,6 +452,37 @@ mod tests {
         let live = Disk.meta(&file).unwrap();
         assert!(!redo.keep(&access, &file, Some(&live), 8, NEW).unwrap());
         redo.end(&access, &file).unwrap();
+    }
+
+    /// Keeps a version, after which nothing can be published any more.
+    struct Vanishing {
+        folder: Option<tempfile::TempDir>,
+        withdrawn: bool,
+    }
+
+    impl Guard for Vanishing {
+        fn make_durable(&mut self, _: Option<&Meta>, version: u64, _: &[u8]) -> Result<bool, Error> {
+            assert_eq!(version, 8);
+            drop(self.folder.take());
+            Ok(true)
+        }
+
+        fn withdraw(&mut self) {
+            self.withdrawn = true;
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_published_is_withdrawn() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("queue.json");
+        fs::write(&file, OLD).unwrap();
+        let (settings, warnings) = (Settings { snapshots: 0, ..Settings::default() }, RefCell::default());
+        let access = Access::new(&Disk, &settings, &warnings);
+        let mut guard = Vanishing { folder: Some(folder), withdrawn: false };
+        let mut change = |_: &mut Document, _: &Moment| Ok(Verdict::Write { op: "update", ids: Vec::new() });
+        let done = locked(&access, &file, IfMissing::Refuse, &mut guard, Publishing::Rename, &mut change);
+        assert!(done.is_err() && guard.withdrawn);
     }
 
     proptest! {

@@ -27,7 +27,8 @@ pub enum Durability {
     None,
     /// After a power cut the file is whole, but perhaps an older version.
     Data,
-    /// A power cut too. With `naive` only from the end of its write on: an interrupted write in place is lost.
+    /// A power cut too. With `naive` only from the end of its write on: an interrupted write in place is lost. While a
+    /// writer serves, its last versions may be in its redo files only: after a power cut the next operation puts them back.
     #[default]
     Full,
 }
@@ -390,7 +391,7 @@ impl<'a, S: Storage> Access<'a, S> {
             && guard.make_durable(loaded.meta(), next.layout.version, &next.bytes)?;
         let durable = if kept {
             let settings = Settings { durability: Durability::None, ..self.settings.clone() };
-            self.with(&settings).publish(file, loaded, &next, publishing, kept)?
+            self.with(&settings).publish(file, loaded, &next, publishing, kept).inspect_err(|_| guard.withdraw())?
         } else {
             self.publish(file, loaded, &next, publishing, kept)?
         };
@@ -452,7 +453,12 @@ impl<'a, S: Storage> Access<'a, S> {
                 // does not let them, and readers meet the one file or the other all the same.
                 match self.storage.exchange(&temporary, file) {
                     Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
-                    done => return done.and_then(|()| self.storage.remove_file(&temporary)),
+                    Err(error) => return Err(error),
+                    Ok(()) => {
+                        // The old version, under a name that nobody reads.
+                        let _ = self.storage.remove_file(&temporary);
+                        return Ok(());
+                    }
                 }
             }
             self.storage.rename(&temporary, file)

@@ -46,7 +46,10 @@ struct Stress<'a> {
 impl Stress<'_> {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_queue"));
-        command.current_dir(self.directory).args(self.options).args(["--durability", "none", "--timeout", "30s"]);
+        command.current_dir(self.directory).args(self.options).args(["--timeout", "30s"]);
+        if !self.options.contains(&"--durability") {
+            command.args(["--durability", "none"]);
+        }
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -148,7 +151,7 @@ fn stress(name: &str, options: &[&str]) {
         for process in 0..PROCESSES {
             scope.spawn(move || stress.worker(process, until));
         }
-        if name == "writer" {
+        if name.starts_with("writer") {
             scope.spawn(move || stress.writers(until));
         }
     });
@@ -190,6 +193,8 @@ fn nothing_is_lost_or_completed_twice() {
         ("sharded", &["--strategy", "sharded"]),
         ("sharded over lock-dir", &["--strategy", "sharded", "--over", "lock-dir"]),
         ("writer", &["--strategy", "writer"]),
+        // Its redo files, and what the next one makes of them.
+        ("writer, full", &["--strategy", "writer", "--durability", "full"]),
     ] {
         stress(name, options);
     }

@@ -86,6 +86,9 @@ pub trait Guard {
         let _ = (live, version, bytes);
         Ok(false)
     }
+
+    /// The version that was [made durable](Self::make_durable) could not be published: it must not come back.
+    fn withdraw(&mut self) {}
 }
 
 /// A way to keep competing processes apart.

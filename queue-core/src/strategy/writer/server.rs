@@ -31,6 +31,9 @@ use crate::transaction::{Access, Change, Changed, Durability, Settings, locked};
 /// How long a client may take to read an answer that its socket has no room for.
 const READING: Duration = Duration::from_secs(5);
 
+/// After what time without a request the queue file is flushed, if its last version is in the redo files only.
+const QUIET: Duration = Duration::from_millis(100);
+
 /// How many answers are remembered, for clients that lost their connection and ask again.
 const REMEMBERED: usize = 4096;
 
@@ -87,10 +90,13 @@ pub fn serve(
         if left.is_zero() {
             break;
         }
-        let ready = server.wait(&listener, left).map_err(failed)?;
+        let behind = held.redo.is_behind();
+        let ready = server.wait(&listener, if behind { left.min(QUIET) } else { left }).map_err(failed)?;
         server.accept(&listener).map_err(failed)?;
         if server.turn(&mut held, &ready) {
             last = access.storage.monotonic();
+        } else if behind && ready.is_empty() {
+            held.redo.catch_up(access, file);
         }
     }
     // From here on nobody finds us. Who has found us before is answered; who has not asked yet will ask the next one.
@@ -135,6 +141,10 @@ impl Guard for Serving<'_> {
 
     fn make_durable(&mut self, live: Option<&Meta>, version: u64, bytes: &[u8]) -> Result<bool, Error> {
         self.redo.keep(self.access, self.file, live, version, bytes)
+    }
+
+    fn withdraw(&mut self) {
+        self.redo.end(self.access, self.file).unwrap_or_else(|error| self.access.warn(error));
     }
 }
 
