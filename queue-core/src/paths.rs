@@ -1,7 +1,7 @@
 //! The names of a queue's companion files.
 //!
 //! Beside `queue.json` lie `.queue.json.lock`, `.queue.json.audit.jsonl`, the directory `.queue.json.snapshots`, and
-//! for a moment `.queue.json.<pid>-<n>.tmp`.
+//! for a moment `.queue.json.<pid>-<n>.tmp`; while a writer is busy, also `.queue.json.redo-0` and `.queue.json.redo-1`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

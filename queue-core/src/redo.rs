@@ -7,12 +7,15 @@
 //! system brings it to the disk when it likes. It is a redo log (Gray and Reuter, *Transaction Processing*, 1992, chapter 9)
 //! of which each record is a whole version.
 //!
-//! In the same boot the queue file is the truth, whoever is killed, and the redo files are of no use to anybody: the next
-//! one who takes the lock flushes the queue file and removes them, as a writer does at its end. (So a disk that loses its
-//! power alone, under a machine that goes on, is not covered.) In another boot the queue
-//! file may be an older version, or empty: then the last redo file is put back, by the next one who takes the lock, and is
-//! what a reader reads until then. A program that does not know the rule may read what the power cut has left. So that this
-//! is rare, the writer flushes the queue file, too, whenever nobody has asked anything for a while ([`Redo::catch_up`]).
+//! They are for as long as one request follows another. The first version is published durably, and only those that follow
+//! it without a gap are put into redo files; as soon as nobody has asked anything for a moment, the queue file is flushed
+//! and they are removed ([`Redo::end`]).
+//!
+//! In the same boot the queue file is the truth, whoever is killed: the next one who takes the lock writes it once more,
+//! durably, and removes the redo files. (So a disk that loses its power alone, under a machine that goes on, is not
+//! covered.) In another boot the queue file may be an older version, or empty: then the last redo file is put back, by the
+//! next one who takes the lock, and is what a reader reads until then. A program that does not know the rule may read what
+//! the power cut has left.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -25,7 +28,7 @@ use crate::error::Error;
 use crate::paths::{beside, directory_of};
 use crate::storage::{Meta, Storage};
 use crate::strategy::IfMissing;
-use crate::transaction::{Access, Durability, Loaded, Settings};
+use crate::transaction::{Access, Durability, Settings};
 
 /// A longer version is published durably instead: writing it twice would cost more than a flush.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -56,13 +59,6 @@ struct Header {
 
 const SCHEMA: u64 = 1;
 
-/// A version as a redo file holds it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Record {
-    header: Header,
-    bytes: Vec<u8>,
-}
-
 impl Header {
     /// The line of JSON, with its sum.
     fn to_line(&self) -> Vec<u8> {
@@ -75,6 +71,15 @@ impl Header {
     }
 }
 
+/// The last version that somebody put into a redo file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    header: Header,
+    bytes: Vec<u8>,
+    /// Whether it was written in another boot, as far as is known.
+    from_before: bool,
+}
+
 impl Record {
     /// From the content of a redo file. None: it is torn, or none of ours.
     fn read(text: &[u8]) -> Option<Self> {
@@ -84,7 +89,23 @@ impl Record {
         let header: Header = serde_json::from_slice(header).ok()?;
         let bytes = text.get(end + 1..)?.get(..header.size)?;
         (header.schema == SCHEMA && header.hash == audit::hash(bytes)).then_some(())?;
-        Some(Record { bytes: bytes.to_vec(), header })
+        Some(Record { bytes: bytes.to_vec(), header, from_before: true })
+    }
+
+    /// Whether it was written in another boot, so that the queue file may have lost it.
+    pub(crate) fn is_from_before(&self) -> bool {
+        self.from_before
+    }
+
+    /// The version, if the queue file has lost it, whose bytes are these now.
+    pub(crate) fn instead_of(self, live: &[u8]) -> Option<Vec<u8>> {
+        let version = self.header.version;
+        let kept = match Document::parse(live).map(|document| document.version()) {
+            Ok(_) if !self.from_before => true,
+            Ok(now) => now > version || now == version && (!self.header.mixes || live == self.bytes),
+            Err(_) => false,
+        };
+        (!kept).then_some(self.bytes)
     }
 }
 
@@ -92,122 +113,112 @@ fn path_of(file: &Path, slot: usize) -> PathBuf {
     beside(file, &format!(".redo-{slot}"))
 }
 
-/// Whether there is a redo file. The first of the two is made first and removed last.
-fn is_there<S: Storage>(storage: &S, file: &Path) -> bool {
-    storage.meta(&path_of(file, 0)).is_ok()
-}
-
-/// The last version that is whole, and what its file is.
-fn last<S: Storage>(storage: &S, file: &Path) -> Option<(Record, Meta)> {
-    let read = |slot| {
-        let (text, meta) = storage.read(&path_of(file, slot), MAX_FILE).ok()?;
-        Some((Record::read(&text)?, meta))
-    };
-    (0..2).filter_map(read).max_by_key(|(record, _)| record.header.sequence)
-}
-
-/// The version that a power cut has taken from the queue file, whose bytes are these now.
-fn lost<S: Storage>(storage: &S, file: &Path, live: Option<&[u8]>) -> Option<(Record, Meta)> {
-    if !is_there(storage, file) {
-        return None;
+/// Whether there is a file. An error that says anything else but that there is none is one: what cannot be read may be what
+/// somebody was promised.
+fn is_there<S: Storage>(storage: &S, path: &Path) -> io::Result<bool> {
+    match storage.meta(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(error),
     }
-    let (record, meta) = last(storage, file)?;
-    if is_of_this_boot(storage, &record) {
-        return None;
-    }
-    let header = &record.header;
-    let there = live.and_then(|bytes| Some((bytes, Document::parse(bytes).ok()?.version())));
-    let kept = there.is_some_and(|(bytes, version)| {
-        version > header.version || version == header.version && (!header.mixes || bytes == record.bytes)
-    });
-    (!kept).then_some((record, meta))
 }
 
-/// What a reader has to take for the queue file, whose bytes are these.
-pub(crate) fn instead<S: Storage>(storage: &S, file: &Path, live: Option<&[u8]>) -> Option<Vec<u8>> {
-    lost(storage, file, live).map(|(record, _)| record.bytes)
+fn unreadable(file: &Path) -> impl Fn(io::Error) -> Error {
+    move |error| Error::io("read the redo files", &path_of(file, 0), error)
 }
 
-/// Whether the queue file is to be [settled](settle) before anything is read from it without the lock.
-pub(crate) fn is_unsettled<S: Storage>(storage: &S, file: &Path) -> bool {
-    is_there(storage, file) && last(storage, file).is_some_and(|(record, _)| !is_of_this_boot(storage, &record))
-}
-
-fn is_of_this_boot<S: Storage>(storage: &S, record: &Record) -> bool {
+/// The last version in the redo files, if there are any. It has to be asked for before the queue file is read, which may be
+/// newer then, but is not older.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn last<S: Storage>(storage: &S, file: &Path) -> Result<Option<Record>, Error> {
     let boot = storage.process().boot;
-    !boot.is_empty() && record.header.boot == boot
+    let mut last: Option<Record> = None;
+    for slot in 0..2 {
+        let path = path_of(file, slot);
+        // The first of the two is made first and removed last.
+        if slot == 0 && !is_there(storage, &path).map_err(unreadable(file))? {
+            return Ok(None);
+        }
+        match storage.read(&path, MAX_FILE) {
+            Ok((text, _)) => {
+                let Some(record) = Record::read(&text) else { continue };
+                let from_before = boot.is_empty() || record.header.boot != boot;
+                if last.as_ref().is_none_or(|last| last.header.sequence < record.header.sequence) {
+                    last = Some(Record { from_before, ..record });
+                }
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::FileTooLarge) => {}
+            Err(error) => return Err(unreadable(file)(error)),
+        }
+    }
+    Ok(last)
 }
 
 /// Makes the queue file what it has to be, durably, and removes the redo files. For the holder of the lock, who is no writer
 /// (yet).
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::NotDurable`]; then the redo files are still there.
+/// [`Error::Io`]; then the redo files are still there.
 pub(crate) fn settle<S: Storage>(access: &Access<'_, S>, file: &Path) -> Result<(), Error> {
     let storage = access.storage;
-    if !is_there(storage, file) {
+    if !is_there(storage, &path_of(file, 0)).map_err(unreadable(file))? {
         return Ok(());
     }
+    let record = last(storage, file)?;
     let settings = Settings { durability: Durability::Full, ..access.settings.clone() };
     let access = access.with(&settings);
     let live = access.load(file, IfMissing::Create)?;
-    match lost(storage, file, live.bytes()) {
-        Some((record, meta)) => put_back(&access, file, &live, &record, &meta)?,
-        None => flush(&access, file)?,
+    // If it is not there nobody wants it any more: its name was durable before there was a redo file.
+    if let Some(bytes) = live.bytes() {
+        let version = record.as_ref().map(|record| record.header.version);
+        match record.and_then(|record| record.instead_of(bytes)) {
+            Some(lost) => {
+                access.put_back(file, &live, &lost)?;
+                access.warn(Error::PutBack { path: file.to_owned(), version: version.unwrap_or_default() });
+            }
+            // Written anew, not flushed: a flush that has failed once says nothing the second time.
+            None if Document::parse(bytes).is_ok() => access.rewrite(file, &live)?,
+            // What is wrong with it the operation will say.
+            None => return Ok(()),
+        }
     }
     remove(storage, file).map_err(|error| Error::io("remove the redo files", file, error))
 }
 
-fn put_back<S: Storage>(
-    access: &Access<'_, S>,
-    file: &Path,
-    live: &Loaded,
-    record: &Record,
-    meta: &Meta,
-) -> Result<(), Error> {
-    access.put_back(file, live, &record.bytes, meta)?;
-    access.warn(Error::PutBack { path: file.to_owned(), version: record.header.version });
-    Ok(())
-}
-
-/// Brings the queue file to the disk as it is.
-fn flush<S: Storage>(access: &Access<'_, S>, file: &Path) -> Result<(), Error> {
-    let storage = access.storage;
-    let failed = |source| Error::NotDurable { path: file.to_owned(), source };
-    match storage.meta(file) {
-        // Nobody wants it any more.
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        _ => storage.open_append(file).and_then(|mut live| storage.sync(&mut live)).map_err(failed)?,
-    }
-    storage.sync_dir(directory_of(file)).map_err(failed)
-}
-
-fn remove_slots<S: Storage>(storage: &S, file: &Path) -> io::Result<()> {
+/// Removes the redo files, and says whether there were any.
+fn remove_slots<S: Storage>(storage: &S, file: &Path) -> io::Result<bool> {
+    let mut any = false;
     for slot in [1, 0] {
         match storage.remove_file(&path_of(file, slot)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
+            Ok(()) => any = true,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(any)
 }
 
+/// The same, durably: one that came back after a power cut could be taken for a newer version of a queue that was begun
+/// anew.
 fn remove<S: Storage>(storage: &S, file: &Path) -> io::Result<()> {
-    remove_slots(storage, file)?;
-    // One that came back after a power cut could be taken for a newer version of a queue that was begun anew.
-    storage.sync_dir(directory_of(file))
+    if remove_slots(storage, file)? {
+        storage.sync_dir(directory_of(file))?;
+    }
+    Ok(())
 }
 
 /// The redo files of one writer.
 #[derive(Debug, Default)]
 pub(crate) struct Redo {
-    /// How many versions were put into them.
+    /// The version that was made durable last, if the next one may follow it.
+    last: Option<u64>,
+    /// How many versions were put into the files.
     sequence: u64,
     /// How long each of them is; 0: it is not there.
     lengths: [usize; 2],
-    /// Whether something was published that was not flushed.
-    behind: bool,
-    /// What is published is not known to reach the disk, nor are they: no more of this.
+    /// What is published is not known to reach the disk, nor what the files hold: nothing can be promised any more.
     broken: bool,
 }
 
@@ -215,7 +226,7 @@ impl Redo {
     /// Makes the next version durable, and says whether it did; if not, it has to be published durably.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// [`Error::Io`]; then this writer can do nothing more.
     pub(crate) fn keep<S: Storage>(
         &mut self,
         access: &Access<'_, S>,
@@ -224,15 +235,20 @@ impl Redo {
         version: u64,
         bytes: &[u8],
     ) -> Result<bool, Error> {
-        // The first version of a file has a name to be made durable.
+        // What follows a gap, or nothing, was made from a file that nobody has flushed: somebody else has put it there, and a
+        // power cut could bring back a newer one.
+        let follows = self.last.is_some() && self.last == version.checked_sub(1);
         if let Some(live) = live
+            && follows
             && bytes.len() <= MAX_BYTES
             && !self.broken
             && self.put(access, file, live, version, bytes).is_ok()
         {
+            self.last = Some(version);
             return Ok(true);
         }
         self.end(access, file)?;
+        self.last = Some(version);
         Ok(false)
     }
 
@@ -256,13 +272,19 @@ impl Redo {
         };
         let line = header.to_line();
         let written = line.len() + bytes.len();
+        if self.sequence == 0 {
+            // Nothing that a power cut brought back may be taken for the newest.
+            remove(storage, file)?;
+        }
+        for slot in 0..2 {
+            if self.lengths[slot] > 0 {
+                // Somebody may have tidied up.
+                storage.meta(&path_of(file, slot))?;
+            }
+        }
         let slot = usize::from(self.sequence % 2 == 1);
         let (path, length) = (path_of(file, slot), &mut self.lengths[slot]);
         let is_new = *length == 0;
-        if self.sequence == 0 {
-            // Nothing that a power cut brought back may be taken for the newest.
-            remove_slots(storage, file)?;
-        }
         let grown = (written > *length).then(|| written.next_power_of_two().max(LEAST));
         *length = grown.unwrap_or(*length);
         let mut handle =
@@ -277,36 +299,41 @@ impl Redo {
             storage.sync_dir(directory_of(file))?;
         }
         self.sequence += 1;
-        self.behind = true;
         Ok(())
     }
 
-    /// Whether there is something to [catch up](Self::catch_up) with.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.behind
+    /// Whether there are redo files.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.lengths != [0, 0]
     }
 
-    /// Flushes the queue file, for those who do not know of the redo files. These stay, since the next version may come at
-    /// any moment. If it fails they are what will be put back.
-    pub(crate) fn catch_up<S: Storage>(&mut self, access: &Access<'_, S>, file: &Path) {
-        self.behind = false;
-        if let Err(error) = flush(access, file) {
-            self.broken = true;
-            access.warn(error);
-        }
+    /// Whether this writer can do nothing more. Who takes the lock next will [settle] what is to be settled.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
     }
 
     /// Brings what is published to the disk, and removes the redo files.
     ///
     /// # Errors
-    /// [`Error::NotDurable`], [`Error::Io`]; the redo files stay, and are not written again.
+    /// [`Error::Io`]; the redo files stay, and this writer can do nothing more.
     pub(crate) fn end<S: Storage>(&mut self, access: &Access<'_, S>, file: &Path) -> Result<(), Error> {
-        if self.lengths == [0, 0] || self.broken {
-            return Ok(());
+        if self.broken {
+            let error = io::Error::other("the disk has failed before, and the last version is in the redo files only");
+            return Err(Error::io("write the new version", file, error));
         }
-        self.broken = true;
-        flush(access, file)?;
-        remove(access.storage, file).map_err(|error| Error::io("remove the redo files", file, error))?;
+        if self.is_in_use() {
+            self.broken = true;
+            let storage = access.storage;
+            let flushed = match storage.sync_file(file) {
+                // Nobody wants it any more.
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                Err(error) => Err(error),
+                Ok(()) => storage.sync_dir(directory_of(file)),
+            };
+            flushed
+                .and_then(|()| remove(storage, file))
+                .map_err(|error| Error::io("bring the queue to the disk", file, error))?;
+        }
         *self = Redo::default();
         Ok(())
     }
@@ -316,6 +343,7 @@ impl Redo {
 mod tests {
     use std::cell::RefCell;
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use proptest::prelude::*;
 
@@ -347,111 +375,150 @@ mod tests {
     /// A name, the queue file, its redo files, and what the queue file is to be.
     type Case<'a> = (&'a str, Option<&'a [u8]>, Slots, Option<&'a [u8]>);
 
-    /// What is left of a queue file and its redo files by [`settle`], and what it warns of.
-    fn settled(live: Option<&[u8]>, slots: Slots) -> (Option<Vec<u8>>, Vec<String>) {
+    fn slot(boot: &str, sequence: u64, bytes: &[u8], mixes: bool) -> Option<Vec<u8>> {
+        Some(text(&header(boot, sequence, bytes, mixes), bytes))
+    }
+
+    /// A folder with a queue file and its redo files.
+    fn world(live: Option<&[u8]>, slots: &Slots) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("queue.json");
         if let Some(live) = live {
             fs::write(&file, live).unwrap();
         }
-        for (slot, text) in slots.into_iter().enumerate() {
+        for (slot, text) in slots.iter().enumerate() {
             if let Some(text) = text {
                 fs::write(path_of(&file, slot), text).unwrap();
             }
         }
-        let read = instead(&Disk, &file, live).or(live.map(<[u8]>::to_vec));
-        let (settings, warnings) = (Settings { snapshots: 0, ..Settings::default() }, RefCell::default());
-        settle(&Access::new(&Disk, &settings, &warnings), &file).unwrap();
-        let left = fs::read(&file).ok();
-        assert_eq!(read, left, "a reader without the lock was told the same");
-        let others: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(others.len(), usize::from(left.is_some()), "{others:?}");
-        (left, warnings.into_inner().iter().map(Error::to_string).collect())
+        (folder, file)
     }
 
     #[test]
     fn after_a_power_cut_the_newest_version_is_there_and_at_any_other_time_the_queue_file_is_the_truth() {
         let here = Disk.process().boot;
         assert!(!here.is_empty());
-        let slot = |boot: &str, sequence, bytes, mixes| Some(text(&header(boot, sequence, bytes, mixes), bytes));
         let new = |boot: &str, mixes| [slot(boot, 1, OLD, mixes), slot(boot, 2, NEW, mixes)];
         let torn = |bytes: &[u8]| bytes[..bytes.len() / 2].to_vec();
         let mut half = slot("other", 3, NEWER, false);
         half.as_mut().unwrap()[60] ^= 1;
-        let table: [Case<'_>; 13] = [
+        let table: [Case<'_>; 15] = [
             ("older", Some(OLD), new("other", false), Some(NEW)),
             ("the same", Some(NEW), new("other", false), Some(NEW)),
             ("empty", Some(b""), new("other", false), Some(NEW)),
             ("torn", Some(&torn(NEW)), new("other", false), Some(NEW)),
             ("zeros", Some(&[0; 50]), new("other", false), Some(NEW)),
-            ("gone", None, new("other", false), Some(NEW)),
             ("edited by hand since", Some(EDITED), new("other", false), Some(EDITED)),
             ("may be of two versions", Some(EDITED), new("other", true), Some(NEW)),
             ("newer", Some(NEWER), new("other", true), Some(NEWER)),
             ("the same boot", Some(OLD), new(&here, true), Some(OLD)),
+            ("empty in the same boot: the disk has been away", Some(b""), new(&here, true), Some(NEW)),
+            ("removed", None, new("other", false), None),
             ("removed in the same boot", None, new(&here, false), None),
             ("the last redo file is torn", Some(b""), [half.clone(), slot("other", 2, NEW, false)], Some(NEW)),
             ("both are", Some(OLD), [half.clone(), Some(b"\n".to_vec())], Some(OLD)),
+            ("the first alone", Some(b""), [slot("other", 1, NEW, false), None], Some(NEW)),
         ];
         for (name, live, slots, expected) in table {
-            let (left, warnings) = settled(live, slots);
-            assert_eq!(left.as_deref(), expected, "{name}");
-            assert_eq!(!warnings.is_empty(), left.as_deref() != live, "{name}: {warnings:?}");
+            let (folder, file) = world(live, &slots);
+            let (settings, warnings) = (Settings { snapshots: 0, ..Settings::default() }, RefCell::default());
+            let access = Access::new(&Disk, &settings, &warnings);
+            let parsed = expected.map(|bytes| Document::parse(bytes).unwrap().to_bytes());
+            assert_eq!(
+                access.load_unlocked(&file).ok().map(|document| document.to_bytes()),
+                parsed,
+                "{name}: a reader"
+            );
+            settle(&access, &file).unwrap();
+            assert_eq!(fs::read(&file).ok().as_deref(), expected, "{name}");
+            assert_eq!(warnings.borrow().is_empty(), expected == live, "{name}: {:?}", warnings.borrow());
+            let others = fs::read_dir(folder.path()).unwrap().count();
+            assert_eq!(others, usize::from(expected.is_some()), "{name}: the redo files are gone");
         }
     }
 
     #[test]
-    fn the_second_one_alone_is_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("queue.json");
-        fs::write(path_of(&file, 1), text(&header("other", 9, NEW, false), NEW)).unwrap();
-        assert_eq!(instead(&Disk, &file, Some(OLD)), None, "the first one is removed last");
+    fn what_cannot_be_told_is_left_as_it_is() {
+        let (settings, warnings) = (Settings { snapshots: 0, ..Settings::default() }, RefCell::default());
+        let access = Access::new(&Disk, &settings, &warnings);
+        // No queue, and no version to put in its place.
+        let (_folder, file) = world(Some(b"{"), &[Some(b"\n".to_vec()), None]);
+        settle(&access, &file).unwrap();
+        assert_eq!((fs::read(&file).unwrap(), path_of(&file, 0).exists()), (b"{".to_vec(), true));
+        // A redo file that cannot be read: what it holds was promised to somebody.
+        let (_folder, file) = world(Some(OLD), &[slot("other", 1, NEW, false), None]);
+        fs::create_dir(path_of(&file, 1)).unwrap();
+        assert!(settle(&access, &file).is_err() && access.load_unlocked(&file).is_err());
+        assert_eq!((fs::read(&file).unwrap(), path_of(&file, 0).exists()), (OLD.to_vec(), true));
+        // The second one alone has come back after a power cut: the first is removed last.
+        let (_folder, file) = world(Some(OLD), &[None, slot("other", 9, NEW, false)]);
+        assert_eq!(last(&Disk, &file).unwrap(), None);
     }
 
     #[test]
-    fn versions_take_turns_and_end_without_a_trace() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("queue.json");
-        fs::write(&file, OLD).unwrap();
-        // Left by one who came back from a power cut, and would be the newest for ever.
-        fs::write(path_of(&file, 1), text(&header("other", 1 << 40, OLD, false), OLD)).unwrap();
+    fn a_queue_file_that_nobody_may_write_is_replaced() {
+        let here = Disk.process().boot;
+        let (_folder, file) = world(Some(OLD), &[slot(&here, 1, OLD, false), None]);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+        let (settings, warnings) = (Settings { snapshots: 0, ..Settings::default() }, RefCell::default());
+        let access = Access::new(&Disk, &settings, &warnings);
+        settle(&access, &file).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o444);
+        let mut redo = Redo { lengths: [1, 0], ..Redo::default() };
+        redo.end(&access, &file).unwrap();
+    }
+
+    #[test]
+    fn versions_that_follow_each_other_take_turns_and_end_without_a_trace() {
+        // The second one was left by one who came back from a power cut, and would be the newest for ever.
+        let (folder, file) = world(Some(OLD), &[None, slot("other", 1 << 40, OLD, false)]);
         let (settings, warnings) = (Settings::default(), RefCell::default());
         let access = Access::new(&Disk, &settings, &warnings);
         let live = Disk.meta(&file).unwrap();
         let mut redo = Redo::default();
+        let keep = |redo: &mut Redo, version, bytes: &[u8]| redo.keep(&access, &file, Some(&live), version, bytes);
+        assert!(!keep(&mut redo, 7, OLD).unwrap(), "what it follows is not known to be on the disk");
         let long = vec![b'x'; LEAST];
         for (number, bytes) in [OLD, NEW, &long, EDITED, OLD].into_iter().enumerate() {
-            assert!(redo.keep(&access, &file, Some(&live), 7, bytes).unwrap());
-            let (record, _) = last(&Disk, &file).unwrap();
+            assert!(keep(&mut redo, 8 + number as u64, bytes).unwrap());
+            let record = last(&Disk, &file).unwrap().unwrap();
             assert_eq!((record.header.sequence, &*record.bytes), (number as u64 + 1, bytes));
             let (written, _) = Disk.read(&path_of(&file, number % 2), MAX_FILE).unwrap();
             assert!(written.len() == LEAST || written.len() == 2 * LEAST, "no new blocks for each version");
         }
-        // Another writer of this boot may be about to write the same version: nothing is put back.
-        assert_eq!(instead(&Disk, &file, Some(OLD)), None);
+        let is_ended = |redo: &Redo| !redo.is_in_use() && fs::read_dir(folder.path()).unwrap().count() == 1;
+        // Somebody has put another file there.
+        assert!(!keep(&mut redo, 14, OLD).unwrap() && is_ended(&redo), "a gap");
+        assert!(keep(&mut redo, 15, NEW).unwrap());
         let too_long = vec![b'x'; MAX_BYTES + 1];
-        for refused in [redo.keep(&access, &file, Some(&live), 8, &too_long), redo.keep(&access, &file, None, 1, OLD)] {
-            assert!(!refused.unwrap(), "this one is published durably");
-            assert!(!is_there(&Disk, &file) && last(&Disk, &file).is_none());
+        assert!(!keep(&mut redo, 16, &too_long).unwrap() && is_ended(&redo));
+        assert!(keep(&mut redo, 17, NEW).unwrap());
+        assert!(!redo.keep(&access, &file, None, 18, NEW).unwrap() && is_ended(&redo), "a file that is not there");
+        for tidy in [0, 1] {
+            assert!(keep(&mut redo, 19, NEW).unwrap() && keep(&mut redo, 20, NEW).unwrap());
+            fs::remove_file(path_of(&file, tidy)).unwrap();
+            assert!(!keep(&mut redo, 21, NEW).unwrap() && is_ended(&redo), "somebody has tidied up");
+            redo.last = Some(18);
         }
-        assert!(redo.keep(&access, &file, Some(&live), 9, NEW).unwrap());
+        assert!(keep(&mut redo, 19, NEW).unwrap());
         redo.end(&access, &file).unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(is_ended(&redo) && !keep(&mut redo, 20, NEW).unwrap());
     }
 
     #[test]
     fn where_they_cannot_be_written_versions_are_published_durably() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("queue.json");
-        fs::write(&file, OLD).unwrap();
+        let (_folder, file) = world(Some(OLD), &[None, None]);
         // A directory has the name, so that no file can.
         fs::create_dir(path_of(&file, 0)).unwrap();
         let (settings, warnings) = (Settings::default(), RefCell::default());
         let access = Access::new(&Disk, &settings, &warnings);
-        let mut redo = Redo::default();
+        let mut redo = Redo { last: Some(7), ..Redo::default() };
         let live = Disk.meta(&file).unwrap();
         assert!(!redo.keep(&access, &file, Some(&live), 8, NEW).unwrap());
-        redo.end(&access, &file).unwrap();
+        // They cannot be removed either, and may hold what the queue file lacks.
+        redo.lengths = [1, 0];
+        assert!(redo.end(&access, &file).is_err() && redo.is_broken());
+        assert!(redo.keep(&access, &file, Some(&live), 9, NEW).is_err(), "and nothing is promised any more");
     }
 
     /// Keeps a version, after which nothing can be published any more.
@@ -494,7 +561,7 @@ mod tests {
         ) {
             let header = Header { version, ..header(&boot, sequence, &bytes, sequence % 2 == 0) };
             let mut written = [header.to_line().as_slice(), &bytes].concat();
-            prop_assert_eq!(Record::read(&written), Some(Record { header, bytes }));
+            prop_assert_eq!(Record::read(&written), Some(Record { header, bytes, from_before: true }));
             let at = place.index(written.len());
             prop_assert_eq!(Record::read(&written[..at]), None);
             written[at] ^= other;

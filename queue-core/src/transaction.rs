@@ -282,7 +282,9 @@ impl<'a, S: Storage> Access<'a, S> {
     /// As [`load`](Self::load); [`Error::BadFile`].
     pub fn load_unlocked(&self, file: &Path) -> Result<Document, Error> {
         loop {
+            let record = redo::last(self.storage, file);
             let loaded = self.load(file, IfMissing::Refuse)?;
+            let record = record?;
             if self.settings.spare {
                 let now = self.storage.meta(file).map_err(|error| Error::io("read the queue", file, error))?;
                 let same = loaded.meta().is_some_and(|read| {
@@ -294,7 +296,7 @@ impl<'a, S: Storage> Access<'a, S> {
                 }
             }
             let bytes = loaded.bytes().unwrap_or_default();
-            return match redo::instead(self.storage, file, Some(bytes)) {
+            return match record.and_then(|record| record.instead_of(bytes)) {
                 Some(lost) => self.parse(file, &lost),
                 None => self.parse(file, bytes),
             };
@@ -422,11 +424,19 @@ impl<'a, S: Storage> Access<'a, S> {
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
-    pub(crate) fn put_back(&self, file: &Path, loaded: &Loaded, bytes: &[u8], like: &Meta) -> Result<(), Error> {
+    pub(crate) fn put_back(&self, file: &Path, loaded: &Loaded, bytes: &[u8]) -> Result<(), Error> {
         if let Some(Ok(document)) = loaded.bytes().map(Document::parse) {
             self.snapshot(file, loaded, document.version(), Publishing::Rename)?;
         }
-        self.replace(file, bytes, Some(loaded.meta().unwrap_or(like)), false)?
+        self.replace(file, bytes, loaded.meta(), false)?
+    }
+
+    /// Writes what was read once more.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub(crate) fn rewrite(&self, file: &Path, loaded: &Loaded) -> Result<(), Error> {
+        self.replace(file, loaded.bytes().unwrap_or_default(), loaded.meta(), false)?
     }
 
     /// Keeps the version that was read, if there was a file and snapshots are on.
@@ -450,15 +460,11 @@ impl<'a, S: Storage> Access<'a, S> {
             }
             if kept {
                 // A rename over a file is what file systems take for a commit: ext4 begins to write the bytes at once. This
-                // does not let them, and readers meet the one file or the other all the same.
-                match self.storage.exchange(&temporary, file) {
-                    Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
-                    Err(error) => return Err(error),
-                    Ok(()) => {
-                        // The old version, under a name that nobody reads.
-                        let _ = self.storage.remove_file(&temporary);
-                        return Ok(());
-                    }
+                // does not let them, and readers meet the one file or the other all the same. Where it cannot be done:
+                if self.storage.exchange(&temporary, file).is_ok() {
+                    // The old version, under a name that nobody reads.
+                    let _ = self.storage.remove_file(&temporary);
+                    return Ok(());
                 }
             }
             self.storage.rename(&temporary, file)

@@ -129,6 +129,7 @@ impl<S: Storage> Storage for Stopwatch<S> {
         fn cut(&self, file: &mut Self::File, length: u64) -> io::Result<()>;
         fn meta_of(&self, file: &Self::File) -> io::Result<Meta>;
         fn sync(&self, file: &mut Self::File) -> io::Result<()>;
+        fn sync_file(&self, path: &Path) -> io::Result<()>;
         fn sync_dir(&self, path: &Path) -> io::Result<()>;
         fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
         fn exchange(&self, one: &Path, other: &Path) -> io::Result<()>;

@@ -174,6 +174,10 @@ impl Storage for Disk {
         file.sync_data()
     }
 
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        retry(|| File::open(path))?.sync_data()
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         retry(|| File::open(path))?.sync_all()
     }

@@ -139,6 +139,9 @@ pub trait Storage {
     /// Waits until the file's bytes are on the disk (fdatasync).
     fn sync(&self, file: &mut Self::File) -> io::Result<()>;
 
+    /// Waits until the bytes of the file with this name are on the disk, whoever has written them.
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
+
     /// Waits until a directory's names are on the disk.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 

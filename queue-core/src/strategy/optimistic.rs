@@ -50,7 +50,7 @@ impl<S: Storage> Strategy<S> for Optimistic {
         if_missing: IfMissing,
         change: &mut dyn Change,
     ) -> Result<(), Error> {
-        if redo::is_unsettled(access.storage, file) {
+        if redo::last(access.storage, file)?.is_some_and(|record| record.is_from_before()) {
             // To take the lock is to settle it.
             drop(self.lock.hold(access, file, if_missing, "optimistic")?);
         }

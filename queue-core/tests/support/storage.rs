@@ -214,6 +214,10 @@ impl<G: Gate> Storage for Model<G> {
         self.step("sync", |_| Ok(()))
     }
 
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.step("sync", |world| world.open(path).map(drop))
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.step("sync", |world| world.sync_dir(path))
     }

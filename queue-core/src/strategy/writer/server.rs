@@ -31,7 +31,7 @@ use crate::transaction::{Access, Change, Changed, Durability, Settings, locked};
 /// How long a client may take to read an answer that its socket has no room for.
 const READING: Duration = Duration::from_secs(5);
 
-/// After what time without a request the queue file is flushed, if its last version is in the redo files only.
+/// After what time without a request the queue file is flushed and the redo files are removed.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// How many answers are remembered, for clients that lost their connection and ask again.
@@ -90,13 +90,17 @@ pub fn serve(
         if left.is_zero() {
             break;
         }
-        let behind = held.redo.is_behind();
-        let ready = server.wait(&listener, if behind { left.min(QUIET) } else { left }).map_err(failed)?;
+        let limit = if held.redo.is_in_use() { left.min(QUIET) } else { left };
+        let ready = server.wait(&listener, limit).map_err(failed)?;
         server.accept(&listener).map_err(failed)?;
         if server.turn(&mut held, &ready) {
             last = access.storage.monotonic();
-        } else if behind && ready.is_empty() {
-            held.redo.catch_up(access, file);
+        } else if held.redo.is_in_use() && access.storage.monotonic().saturating_sub(last) >= QUIET {
+            held.redo.end(access, file).unwrap_or_else(|error| access.warn(error));
+        }
+        if held.redo.is_broken() {
+            // Whoever has asked is told so, and the next writer begins with what there is.
+            break;
         }
     }
     // From here on nobody finds us. Who has found us before is answered; who has not asked yet will ask the next one.
