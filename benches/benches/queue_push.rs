@@ -255,12 +255,14 @@ impl Floor {
 
     fn optimistic(&self) -> std::io::Result<()> {
         fs::read_link(&self.file).expect_err("it is no link");
+        self.look_for_redo_files();
         let before = self.read()?;
         black_box(read(&self.lock)?);
         let after = self.next(&before);
         let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.lock)?;
         FileExt::lock_exclusive(&lock)?;
         black_box(lock.read_at(&mut [0; 4096], 0)?);
+        self.look_for_redo_files();
         assert!(self.read()? == before, "nobody else writes");
         self.replace(&after)?;
         self.unlock(&lock, &after)
@@ -290,7 +292,12 @@ impl Floor {
         let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.lock)?;
         FileExt::lock_exclusive(&lock)?;
         black_box(lock.read_at(&mut [0; 4096], 0)?);
+        self.look_for_redo_files();
         Ok(lock)
+    }
+
+    fn look_for_redo_files(&self) {
+        fs::metadata(beside(&self.file, ".redo-0")).expect_err("there are none");
     }
 
     fn unlock(&self, lock: &File, after: &[u8]) -> std::io::Result<()> {

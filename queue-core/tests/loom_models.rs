@@ -202,7 +202,7 @@ fn sharded_accounts_do_not_disturb_each_other() {
 
 #[test]
 fn evidence_and_durability_change_nothing() {
-    for (kind, all) in [(Kind::Flock, 500), (Kind::Sharded, 500)] {
+    for (kind, all) in [(Kind::Flock, 456), (Kind::Sharded, 456)] {
         let mut case = Case::new(kind, &[push("p", "a"), claim()]);
         case.settings = Settings::default();
         let count = case.explore("push + claim with evidence");
@@ -214,7 +214,7 @@ fn evidence_and_durability_change_nothing() {
 
 #[test]
 fn three_processes_keep_every_task() {
-    for (kind, all) in [(Kind::Flock, 1414), (Kind::Sharded, 1414)] {
+    for (kind, all) in [(Kind::Flock, 1196), (Kind::Sharded, 1196)] {
         let mut case = Case::new(kind, &[push("p", "a"), claim(), process(Some("q"))]);
         // All interleavings of three take minutes.
         case.preemptions = Some(2);

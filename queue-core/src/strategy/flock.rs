@@ -53,9 +53,11 @@ impl Flock {
         name: &str,
     ) -> Result<Held<'a, S>, Error> {
         let mut held = self.take(access, file, if_missing)?;
-        let noted = held.note().is_some_and(|note| !note.trim_ascii().is_empty());
+        let note = held.note();
+        let noted = note.as_ref().is_some_and(|note| !note.trim_ascii().is_empty());
         record::check_family(access, file, name, noted)?;
         redo::settle(access, file)?;
+        held.noted = note;
         Ok(held)
     }
 
@@ -80,7 +82,7 @@ impl Flock {
         let start = access.settings.timeout.map(|_| access.storage.monotonic());
         let acquire = |lock: S::Lock| -> Result<Held<'a, S>, Error> {
             // Made before the lock is taken, so that no way out of here leaves it locked.
-            let mut held = Held { storage: access.storage, lock: Some(lock), fair: false };
+            let mut held = Held { storage: access.storage, lock: Some(lock), fair: false, noted: None };
             let failed = |error| Error::io("lock", &path, error);
             let (Some(timeout), Some(start)) = (access.settings.timeout, start) else {
                 // The kernel wakes us the moment the lock is free.
@@ -91,7 +93,7 @@ impl Flock {
             let waited = || access.storage.monotonic().saturating_sub(start);
             let lock = held.lock.take().unwrap_or_else(|| unreachable!("just put there"));
             match access.storage.lock_within(lock, timeout.saturating_sub(waited())).map_err(failed)? {
-                Some(lock) => Ok(Held { storage: access.storage, lock: Some(lock), fair: false }),
+                Some(lock) => Ok(Held { storage: access.storage, lock: Some(lock), fair: false, noted: None }),
                 None => Err(Error::LockTimeout { path: path.clone(), waited: waited() }),
             }
         };
@@ -133,21 +135,27 @@ pub(crate) struct Held<'a, S: Storage> {
     /// None only while it is somebody else's.
     lock: Option<S::Lock>,
     fair: bool,
+    /// The note, if it has been read and not been asked for.
+    noted: Option<Vec<u8>>,
 }
 
 impl<S: Storage> Held<'_, S> {
     /// The same lock for as long as `storage` is there.
     pub(crate) fn rebind<'b>(mut self, storage: &'b S) -> Held<'b, S> {
-        Held { storage, lock: self.lock.take(), fair: std::mem::take(&mut self.fair) }
+        Held { storage, lock: self.lock.take(), fair: std::mem::take(&mut self.fair), noted: self.noted.take() }
     }
 }
 
 impl<S: Storage> Guard for Held<'_, S> {
     fn note(&mut self) -> Option<Vec<u8>> {
-        self.storage.read_note(self.lock.as_mut()?).ok()
+        match self.noted.take() {
+            Some(note) => Some(note),
+            None => self.storage.read_note(self.lock.as_mut()?).ok(),
+        }
     }
 
     fn keep_note(&mut self, note: &[u8]) {
+        self.noted = None;
         if let Some(lock) = self.lock.as_mut() {
             // Without it the next writer parses the file.
             let _ = self.storage.write_note(lock, note);
