@@ -11,11 +11,11 @@
 //! it without a gap are put into redo files; as soon as nobody has asked anything for a moment, the queue file is flushed
 //! and they are removed ([`Redo::end`]).
 //!
-//! In the same boot the queue file is the truth, whoever is killed: the next one who takes the lock writes it once more,
-//! durably, and removes the redo files. (So a disk that loses its power alone, under a machine that goes on, is not
-//! covered.) In another boot the queue file may be an older version, or empty: then the last redo file is put back, by the
-//! next one who takes the lock, and is what a reader reads until then. A program that does not know the rule may read what
-//! the power cut has left.
+//! In the same boot the queue file is the truth, whoever is killed, unless it is empty: the next one who takes the lock
+//! writes it once more, durably, and removes the redo files. (So a disk that loses its power alone, under a machine that
+//! goes on, is not covered.) In another boot the queue file may be an older version, or empty: then the last redo file is
+//! put back, by the next one who takes the lock, and is what a reader reads until then. A program that does not know the
+//! rule may read what the power cut has left; and snapshots that were taken meanwhile may be empty, too.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -50,6 +50,8 @@ struct Header {
     boot: String,
     /// Counts the versions of one writer.
     sequence: u64,
+    /// The version before the first one in redo files, which was published durably.
+    base: u64,
     version: u64,
     size: usize,
     hash: String,
@@ -82,14 +84,24 @@ pub(crate) struct Record {
 
 impl Record {
     /// From the content of a redo file. None: it is torn, or none of ours.
-    fn read(text: &[u8]) -> Option<Self> {
+    ///
+    /// # Errors
+    /// It is whole and of another form: another release of this library has promised somebody what it holds.
+    fn read(text: &[u8]) -> io::Result<Option<Self>> {
+        let Some((header, rest)) = Self::split(text) else { return Ok(None) };
+        let header = match serde_json::from_slice::<Header>(header) {
+            Ok(header) if header.schema == SCHEMA => header,
+            _ => return Err(io::Error::other("written by another release; run that once more")),
+        };
+        let bytes = rest.get(..header.size).filter(|bytes| header.hash == audit::hash(bytes));
+        Ok(bytes.map(|bytes| Record { bytes: bytes.to_vec(), header, from_before: true }))
+    }
+
+    /// The first line without its sum, if that is right, and what comes after it.
+    fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
         let end = text.iter().take(MAX_HEADER).position(|&byte| byte == b'\n')?;
         let (header, sum) = text[..end].split_at_checked(end.checked_sub(9)?)?;
-        (sum[0] == b' ' && sum[1..] == *audit::hash(header).as_bytes()).then_some(())?;
-        let header: Header = serde_json::from_slice(header).ok()?;
-        let bytes = text.get(end + 1..)?.get(..header.size)?;
-        (header.schema == SCHEMA && header.hash == audit::hash(bytes)).then_some(())?;
-        Some(Record { bytes: bytes.to_vec(), header, from_before: true })
+        (sum[0] == b' ' && sum[1..] == *audit::hash(header).as_bytes()).then_some((header, &text[end + 1..]))
     }
 
     /// Whether it was written in another boot, so that the queue file may have lost it.
@@ -99,11 +111,12 @@ impl Record {
 
     /// The version, if the queue file has lost it, whose bytes are these now.
     pub(crate) fn instead_of(self, live: &[u8]) -> Option<Vec<u8>> {
-        let version = self.header.version;
+        let Header { base, version, mixes, .. } = self.header;
         let kept = match Document::parse(live).map(|document| document.version()) {
             Ok(_) if !self.from_before => true,
-            Ok(now) => now > version || now == version && (!self.header.mixes || live == self.bytes),
-            Err(_) => false,
+            Ok(now) => now > version || now == version && (!mixes || live == self.bytes) || now < base && !mixes,
+            // What is no queue, but something, somebody may be working at.
+            Err(_) => !self.from_before && live.iter().any(|&byte| byte != 0),
         };
         (!kept).then_some(self.bytes)
     }
@@ -143,7 +156,7 @@ pub(crate) fn last<S: Storage>(storage: &S, file: &Path) -> Result<Option<Record
         }
         match storage.read(&path, MAX_FILE) {
             Ok((text, _)) => {
-                let Some(record) = Record::read(&text) else { continue };
+                let Some(record) = Record::read(&text).map_err(unreadable(file))? else { continue };
                 let from_before = boot.is_empty() || record.header.boot != boot;
                 if last.as_ref().is_none_or(|last| last.header.sequence < record.header.sequence) {
                     last = Some(Record { from_before, ..record });
@@ -173,13 +186,18 @@ pub(crate) fn settle<S: Storage>(access: &Access<'_, S>, file: &Path) -> Result<
     // If it is not there nobody wants it any more: its name was durable before there was a redo file.
     if let Some(bytes) = live.bytes() {
         let version = record.as_ref().map(|record| record.header.version);
+        // The operation itself has not begun: nobody is to be told that it was written.
+        let written = |done: Result<(), Error>| match done {
+            Err(Error::NotDurable { path, source }) => Err(Error::io("bring the queue to the disk", &path, source)),
+            done => done,
+        };
         match record.and_then(|record| record.instead_of(bytes)) {
             Some(lost) => {
-                access.put_back(file, &live, &lost)?;
+                written(access.put_back(file, &live, &lost))?;
                 access.warn(Error::PutBack { path: file.to_owned(), version: version.unwrap_or_default() });
             }
             // Written anew, not flushed: a flush that has failed once says nothing the second time.
-            None if Document::parse(bytes).is_ok() => access.rewrite(file, &live)?,
+            None if Document::parse(bytes).is_ok() => written(access.rewrite(file, &live))?,
             // What is wrong with it the operation will say.
             None => return Ok(()),
         }
@@ -214,6 +232,8 @@ fn remove<S: Storage>(storage: &S, file: &Path) -> io::Result<()> {
 pub(crate) struct Redo {
     /// The version that was made durable last, if the next one may follow it.
     last: Option<u64>,
+    /// The one before the first in the files.
+    base: u64,
     /// How many versions were put into the files.
     sequence: u64,
     /// How long each of them is; 0: it is not there.
@@ -248,7 +268,7 @@ impl Redo {
             return Ok(true);
         }
         self.end(access, file)?;
-        self.last = Some(version);
+        (self.last, self.base) = (Some(version), version);
         Ok(false)
     }
 
@@ -265,6 +285,7 @@ impl Redo {
             schema: SCHEMA,
             boot: storage.process().boot,
             sequence: self.sequence + 1,
+            base: self.base,
             version,
             size: bytes.len(),
             hash: audit::hash(bytes),
@@ -302,9 +323,15 @@ impl Redo {
         Ok(())
     }
 
-    /// Whether there are redo files.
+    /// Whether the next version may be put into redo files, or there are some; then [`Redo::end`] is to be called when nothing
+    /// has been written for a while.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.lengths != [0, 0]
+        self.last.is_some() || self.lengths != [0, 0]
+    }
+
+    /// Changes with each version.
+    pub(crate) fn mark(&self) -> (Option<u64>, u64) {
+        (self.last, self.sequence)
     }
 
     /// Whether this writer can do nothing more. Who takes the lock next will [settle] what is to be settled.
@@ -321,7 +348,7 @@ impl Redo {
             let error = io::Error::other("the disk has failed before, and the last version is in the redo files only");
             return Err(Error::io("write the new version", file, error));
         }
-        if self.is_in_use() {
+        if self.lengths != [0, 0] {
             self.broken = true;
             let storage = access.storage;
             let flushed = match storage.sync_file(file) {
@@ -354,6 +381,7 @@ mod tests {
     use crate::strategy::{Guard, Verdict};
     use crate::transaction::locked;
 
+    const OLDEST: &[u8] = br#"{"version": 5, "tasks": []}"#;
     const OLD: &[u8] = br#"{"version": 7, "tasks": []}"#;
     const NEW: &[u8] =
         br#"{"version": 8, "tasks": [{"id": "t", "account": "a", "params": 1, "state": "queued", "attempts": 0}]}"#;
@@ -363,7 +391,7 @@ mod tests {
     fn header(boot: &str, sequence: u64, bytes: &[u8], mixes: bool) -> Header {
         let version = Document::parse(bytes).map_or(0, |document| document.version());
         let (boot, hash) = (boot.to_owned(), audit::hash(bytes));
-        Header { schema: SCHEMA, boot, sequence, version, size: bytes.len(), hash, mixes }
+        Header { schema: SCHEMA, boot, sequence, base: 6, version, size: bytes.len(), hash, mixes }
     }
 
     fn text(header: &Header, bytes: &[u8]) -> Vec<u8> {
@@ -402,7 +430,7 @@ mod tests {
         let torn = |bytes: &[u8]| bytes[..bytes.len() / 2].to_vec();
         let mut half = slot("other", 3, NEWER, false);
         half.as_mut().unwrap()[60] ^= 1;
-        let table: [Case<'_>; 15] = [
+        let table: [Case<'_>; 18] = [
             ("older", Some(OLD), new("other", false), Some(NEW)),
             ("the same", Some(NEW), new("other", false), Some(NEW)),
             ("empty", Some(b""), new("other", false), Some(NEW)),
@@ -411,6 +439,9 @@ mod tests {
             ("edited by hand since", Some(EDITED), new("other", false), Some(EDITED)),
             ("may be of two versions", Some(EDITED), new("other", true), Some(NEW)),
             ("newer", Some(NEWER), new("other", true), Some(NEWER)),
+            ("older than what was durable", Some(OLDEST), new("other", false), Some(OLDEST)),
+            ("but it may have been written over that", Some(OLDEST), new("other", true), Some(NEW)),
+            ("somebody is working at it", Some(b"{"), new(&here, false), Some(b"{")),
             ("the same boot", Some(OLD), new(&here, true), Some(OLD)),
             ("empty in the same boot: the disk has been away", Some(b""), new(&here, true), Some(NEW)),
             ("removed", None, new("other", false), None),
@@ -423,7 +454,7 @@ mod tests {
             let (folder, file) = world(live, &slots);
             let (settings, warnings) = (Settings { snapshots: 0, ..Settings::default() }, RefCell::default());
             let access = Access::new(&Disk, &settings, &warnings);
-            let parsed = expected.map(|bytes| Document::parse(bytes).unwrap().to_bytes());
+            let parsed = expected.and_then(|bytes| Some(Document::parse(bytes).ok()?.to_bytes()));
             assert_eq!(
                 access.load_unlocked(&file).ok().map(|document| document.to_bytes()),
                 parsed,
@@ -433,7 +464,8 @@ mod tests {
             assert_eq!(fs::read(&file).ok().as_deref(), expected, "{name}");
             assert_eq!(warnings.borrow().is_empty(), expected == live, "{name}: {:?}", warnings.borrow());
             let others = fs::read_dir(folder.path()).unwrap().count();
-            assert_eq!(others, usize::from(expected.is_some()), "{name}: the redo files are gone");
+            let left = if expected == Some(b"{") { 3 } else { usize::from(expected.is_some()) };
+            assert_eq!(others, left, "{name}: the redo files are gone, unless they may be needed");
         }
     }
 
@@ -450,6 +482,10 @@ mod tests {
         fs::create_dir(path_of(&file, 1)).unwrap();
         assert!(settle(&access, &file).is_err() && access.load_unlocked(&file).is_err());
         assert_eq!((fs::read(&file).unwrap(), path_of(&file, 0).exists()), (OLD.to_vec(), true));
+        // One of another release.
+        let newer = Header { schema: SCHEMA + 1, ..header("other", 1, NEW, false) };
+        let (_folder, file) = world(Some(OLD), &[Some(text(&newer, NEW)), None]);
+        assert!(settle(&access, &file).is_err() && path_of(&file, 0).exists());
         // The second one alone has come back after a power cut: the first is removed last.
         let (_folder, file) = world(Some(OLD), &[None, slot("other", 9, NEW, false)]);
         assert_eq!(last(&Disk, &file).unwrap(), None);
@@ -486,7 +522,7 @@ mod tests {
             let (written, _) = Disk.read(&path_of(&file, number % 2), MAX_FILE).unwrap();
             assert!(written.len() == LEAST || written.len() == 2 * LEAST, "no new blocks for each version");
         }
-        let is_ended = |redo: &Redo| !redo.is_in_use() && fs::read_dir(folder.path()).unwrap().count() == 1;
+        let is_ended = |redo: &Redo| redo.lengths == [0, 0] && fs::read_dir(folder.path()).unwrap().count() == 1;
         // Somebody has put another file there.
         assert!(!keep(&mut redo, 14, OLD).unwrap() && is_ended(&redo), "a gap");
         assert!(keep(&mut redo, 15, NEW).unwrap());
@@ -561,16 +597,16 @@ mod tests {
         ) {
             let header = Header { version, ..header(&boot, sequence, &bytes, sequence % 2 == 0) };
             let mut written = [header.to_line().as_slice(), &bytes].concat();
-            prop_assert_eq!(Record::read(&written), Some(Record { header, bytes, from_before: true }));
+            prop_assert_eq!(Record::read(&written).unwrap(), Some(Record { header, bytes, from_before: true }));
             let at = place.index(written.len());
-            prop_assert_eq!(Record::read(&written[..at]), None);
+            prop_assert_eq!(Record::read(&written[..at]).unwrap(), None);
             written[at] ^= other;
-            prop_assert_eq!(Record::read(&written), None);
+            prop_assert_eq!(Record::read(&written).unwrap(), None);
         }
 
         #[test]
         fn anything_else_is_none(text in prop::collection::vec(any::<u8>(), 0..600)) {
-            prop_assert_eq!(Record::read(&text), None);
+            prop_assert_eq!(Record::read(&text).unwrap(), None);
         }
     }
 }

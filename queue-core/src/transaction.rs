@@ -391,12 +391,16 @@ impl<'a, S: Storage> Access<'a, S> {
         self.snapshot(file, loaded, next.read.version, publishing)?;
         let kept = self.settings.durability == Durability::Full
             && guard.make_durable(loaded.meta(), next.layout.version, &next.bytes)?;
-        let durable = if kept {
+        let published = if kept {
             let settings = Settings { durability: Durability::None, ..self.settings.clone() };
-            self.with(&settings).publish(file, loaded, &next, publishing, kept).inspect_err(|_| guard.withdraw())?
+            self.with(&settings).publish(file, loaded, &next, publishing, kept)
         } else {
-            self.publish(file, loaded, &next, publishing, kept)?
+            self.publish(file, loaded, &next, publishing, kept)
         };
+        if !matches!(published, Ok(Ok(()))) {
+            guard.withdraw();
+        }
+        let durable = published?;
         let hash = audit::checksum(&next.bytes);
         guard.keep_note(&Note::new(next.bytes.len(), hash, next.layout).to_line());
         let wrote = Stamp { version: next.layout.version, hash: audit::hex(hash) };
@@ -497,7 +501,13 @@ impl<'a, S: Storage> Access<'a, S> {
     fn exchange(&self, file: &Path, bytes: &[u8], like: Option<&Meta>, version: u64) -> Result<Published, Error> {
         let spare = beside(file, ".spare");
         let failed = |error| Error::io("write the new version", file, error);
-        let mut handle = self.storage.open_spare(&spare, like).map_err(failed)?;
+        let mut handle = match self.storage.open_spare(&spare, like) {
+            // It was the queue file, which nobody may write.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.storage.remove_file(&spare).and_then(|()| self.storage.open_spare(&spare, like)).map_err(failed)?
+            }
+            opened => opened.map_err(failed)?,
+        };
         let mut publish = || {
             let before = self.storage.meta_of(&handle)?.size;
             self.storage.write(&mut handle, bytes)?;
@@ -514,7 +524,8 @@ impl<'a, S: Storage> Access<'a, S> {
             let _ = self.storage.remove_file(&spare);
             return Err(failed(error));
         }
-        // Before the displaced file is written again, the name of the new one has to be on the disk: this sync is it.
+        // Before the displaced file is written again, the name of the new one has to be on the disk: this sync is it. (Or the
+        // version is in a redo file, which knows that.)
         let durable = self.sync_directory(file);
         if durable.is_err() {
             // So it must not be.

@@ -87,7 +87,8 @@ pub trait Guard {
         Ok(false)
     }
 
-    /// The version that was [made durable](Self::make_durable) could not be published: it must not come back.
+    /// The version of the last [`make_durable`](Self::make_durable) could not be published, or not durably: it must not come
+    /// back, and no other may rely on it.
     fn withdraw(&mut self) {}
 }
 

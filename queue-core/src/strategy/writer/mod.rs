@@ -136,6 +136,10 @@ impl Writer {
                     }
                     // It is gone. Whether it had written what we asked for we cannot know.
                     Err(_) => {
+                        if request.again {
+                            // One who hangs up again and again.
+                            storage.sleep(CONNECT_PAUSE);
+                        }
                         request.again = true;
                         looks = 0;
                         continue;

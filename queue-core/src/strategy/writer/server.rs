@@ -4,11 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use serde_json::value::RawValue;
 
@@ -71,6 +73,7 @@ pub fn serve(
     }
     let listener = UnixListener::bind(&path).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
+    let own = inode_of(&path);
     listening(&path);
 
     let mut server = Server {
@@ -84,18 +87,23 @@ pub fn serve(
         closer: (access.settings.durability == Durability::Full).then(closer).flatten(),
     };
     spare_memory();
-    let mut last = access.storage.monotonic();
+    let now = || access.storage.monotonic();
+    let (mut last, mut wrote) = (now(), now());
     loop {
-        let left = idle.saturating_sub(access.storage.monotonic().saturating_sub(last));
+        let left = idle.saturating_sub(now().saturating_sub(last));
         if left.is_zero() {
             break;
         }
         let limit = if held.redo.is_in_use() { left.min(QUIET) } else { left };
         let ready = server.wait(&listener, limit).map_err(failed)?;
         server.accept(&listener).map_err(failed)?;
+        let mark = held.redo.mark();
         if server.turn(&mut held, &ready) {
-            last = access.storage.monotonic();
-        } else if held.redo.is_in_use() && access.storage.monotonic().saturating_sub(last) >= QUIET {
+            last = now();
+        }
+        if held.redo.mark() != mark {
+            wrote = now();
+        } else if held.redo.is_in_use() && now().saturating_sub(wrote) >= QUIET {
             held.redo.end(access, file).unwrap_or_else(|error| access.warn(error));
         }
         if held.redo.is_broken() {
@@ -103,13 +111,20 @@ pub fn serve(
             break;
         }
     }
-    // From here on nobody finds us. Who has found us before is answered; who has not asked yet will ask the next one.
-    let _ = std::fs::remove_file(&path);
+    // From here on nobody finds us. Who has found us before is answered; who has not asked yet will ask the next one. The
+    // socket is another one's if the queue's directory was moved away and made anew.
+    if own.is_some() && inode_of(&path) == own {
+        let _ = std::fs::remove_file(&path);
+    }
     server.accept(&listener).map_err(failed)?;
     let everybody: Vec<usize> = (0..server.clients.len()).collect();
     server.turn(&mut held, &everybody);
     held.redo.end(access, file)?;
     Ok(server.served)
+}
+
+fn inode_of(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 /// A thread that closes files; none: there can be none.
@@ -187,8 +202,15 @@ impl Server<'_> {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The client has hung up, or we have too many descriptors: then some will be closed.
-                Err(_) => return Ok(()),
+                Err(error) => {
+                    if matches!(Errno::try_from(error), Ok(Errno::EMFILE | Errno::ENFILE)) {
+                        // Who has not asked for longest makes room, and comes back if it asks again.
+                        let longest = self.clients.iter_mut().min_by_key(|client| client.answered);
+                        longest.into_iter().for_each(|client| client.gone = true);
+                    }
+                    // Otherwise the client has hung up.
+                    return Ok(());
+                }
             }
         }
     }
