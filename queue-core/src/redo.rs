@@ -8,7 +8,7 @@
 //! of which each record is a whole version.
 //!
 //! They are for as long as one request follows another. The first version is published durably, and only those that follow
-//! it without a gap are put into redo files; as soon as nobody has asked anything for a moment, the queue file is flushed
+//! it without a gap are put into redo files; as soon as nothing has been written for a moment, the queue file is flushed
 //! and they are removed ([`Redo::end`]).
 //!
 //! In the same boot the queue file is the truth, whoever is killed, unless it is empty: the next one who takes the lock

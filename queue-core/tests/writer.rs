@@ -16,9 +16,24 @@ struct Served {
 
 impl Served {
     fn start() -> Served {
+        Served::with("exec \"$0\" \"$@\"")
+    }
+
+    /// Started by this shell command.
+    fn with(command: &str) -> Served {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_queue"))
-            .args(["serve", "--idle", "30s", "--durability", "none", "--no-snapshots"])
+        let mut child = Command::new("sh")
+            .args([
+                "-c",
+                command,
+                env!("CARGO_BIN_EXE_queue"),
+                "serve",
+                "--idle",
+                "30s",
+                "--durability",
+                "none",
+                "--no-snapshots",
+            ])
             .current_dir(folder.path())
             .stdout(Stdio::piped())
             .spawn()
@@ -96,4 +111,16 @@ fn nonsense_ends_the_connection_and_nothing_else() {
     assert_eq!((exit, &lines[0]["outcome"]), (Some(0), &"pushed".into()));
     let (_, listed) = served.queue(&["list"]);
     assert_eq!(listed.len(), 1, "{listed:?}");
+}
+
+/// Whoever has connected and says nothing does not keep the others out, even if nobody can connect beside it any more.
+#[test]
+fn who_connects_and_says_nothing_makes_room() {
+    let served = Served::with("ulimit -n 24; exec \"$0\" \"$@\"");
+    let idle: Vec<UnixStream> = (0..40).map(|_| UnixStream::connect(&served.socket).expect("it listens")).collect();
+    for number in 0..3 {
+        let (exit, said) = served.queue(&["push", "--id", &format!("t{number}"), "--timeout", "20s"]);
+        assert_eq!((exit, said[0]["outcome"].as_str()), (Some(0), Some("pushed")), "{said:?}");
+    }
+    drop(idle);
 }

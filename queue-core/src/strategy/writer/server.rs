@@ -33,7 +33,10 @@ use crate::transaction::{Access, Change, Changed, Durability, Settings, locked};
 /// How long a client may take to read an answer that its socket has no room for.
 const READING: Duration = Duration::from_secs(5);
 
-/// After what time without a request the queue file is flushed and the redo files are removed.
+/// How many clients are given up at once when there are no more descriptors: a write needs some itself.
+const ROOM: usize = 8;
+
+/// After what time without a write the queue file is flushed and the redo files are removed.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// How many answers are remembered, for clients that lost their connection and ask again.
@@ -204,9 +207,10 @@ impl Server<'_> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     if matches!(Errno::try_from(error), Ok(Errno::EMFILE | Errno::ENFILE)) {
-                        // Who has not asked for longest makes room, and comes back if it asks again.
-                        let longest = self.clients.iter_mut().min_by_key(|client| client.answered);
-                        longest.into_iter().for_each(|client| client.gone = true);
+                        // Those who have not asked for longest make room, and come back if they ask again.
+                        let mut clients: Vec<_> = self.clients.iter_mut().collect();
+                        clients.sort_by_key(|client| client.answered);
+                        clients.into_iter().take(ROOM).for_each(|client| client.gone = true);
                     }
                     // Otherwise the client has hung up.
                     return Ok(());
