@@ -26,7 +26,6 @@ use std::time::Duration;
 use super::{Flock, Guard, IfMissing, Strategy, Verdict};
 use crate::error::Error;
 use crate::operation::{Operate, Operation, Reply};
-use crate::paths::directory_of;
 use crate::storage::Storage;
 use crate::transaction::{Access, Change, locked};
 use protocol::{Ask, Request, Response, Said};
@@ -60,22 +59,7 @@ pub struct Writer {
     lock: Flock,
     start: Start,
     /// The connection of the last operation, if its writer is there still.
-    connection: RefCell<Option<Connection>>,
-}
-
-/// A connection to the writer of a file.
-#[derive(Debug)]
-struct Connection {
-    file: PathBuf,
-    /// What held the file when the writer was found. As long as the path leads there the writer is the same.
-    directory: Option<(u64, u64)>,
-    socket: PathBuf,
-    stream: BufReader<UnixStream>,
-}
-
-/// The device and the inode of the directory that holds a file.
-fn directory_id<S: Storage>(storage: &S, file: &Path) -> Option<(u64, u64)> {
-    storage.meta(directory_of(file)).ok().map(|meta| (meta.device, meta.inode))
+    connection: RefCell<Option<(PathBuf, BufReader<UnixStream>)>>,
 }
 
 impl Writer {
@@ -99,21 +83,15 @@ impl Writer {
         {
             return Err(Error::Missing { path: file.to_owned() });
         }
-        let same = |kept: &Connection| {
-            kept.file == file && kept.directory.is_some() && kept.directory == directory_id(storage, file)
-        };
-        let (socket, directory, mut kept) = match self.connection.take().filter(same) {
-            Some(Connection { socket, directory, stream, .. }) => (socket, directory, Some(stream)),
-            None => match storage.meeting_point(file) {
-                Ok(socket) => (socket, directory_id(storage, file), None),
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                    return Ok(Asked::Alone(self.lock.hold(access, file, if_missing, "writer")?, false));
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound && if_missing == IfMissing::Create => {
-                    return Err(Error::NoDirectory { path: directory_of(file).to_owned() });
-                }
-                Err(error) => return Err(Error::io("find the writer's socket", file, error)),
-            },
+        let socket = match storage.meeting_point(file) {
+            Ok(socket) => socket,
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                return Ok(Asked::Alone(self.lock.hold(access, file, if_missing, "writer")?, false));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && if_missing == IfMissing::Create => {
+                return Err(Error::NoDirectory { path: crate::paths::directory_of(file).to_owned() });
+            }
+            Err(error) => return Err(Error::io("find the writer's socket", file, error)),
         };
         let start = storage.monotonic();
         let left =
@@ -121,16 +99,14 @@ impl Writer {
         let mut request = Request { id: number(storage), again: false, ask };
         let mut looks = 0;
         loop {
-            let connected = match kept.take() {
-                Some(stream) => Ok(stream),
+            let kept = self.connection.take().filter(|(path, _)| *path == socket);
+            let connected = match kept {
+                Some((_, stream)) => Ok(stream),
                 None => storage.dial(&socket).map(BufReader::new),
             };
             if let Ok(mut stream) = connected {
                 match converse(&mut stream, &request, left()) {
-                    Ok(said) => {
-                        let file = file.to_owned();
-                        return Ok(Asked::Said(said, Connection { file, directory, socket, stream }));
-                    }
+                    Ok(said) => return Ok(Asked::Said(said, socket, stream)),
                     Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                         return Err(Error::NoAnswer { path: file.to_owned() });
                     }
@@ -179,8 +155,8 @@ impl Writer {
         }
     }
 
-    fn keep(&self, connection: Connection) {
-        self.connection.replace(Some(connection));
+    fn keep(&self, socket: PathBuf, stream: BufReader<UnixStream>) {
+        self.connection.replace(Some((socket, stream)));
     }
 }
 
@@ -188,7 +164,7 @@ impl Writer {
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and not for long")]
 enum Asked<'a, S: Storage> {
     /// The writer's answer, and the connection to it.
-    Said(Said, Connection),
+    Said(Said, PathBuf, BufReader<UnixStream>),
     /// Nobody serves, and we have the lock. Whether the request may have been carried out before.
     Alone(super::flock::Held<'a, S>, bool),
 }
@@ -214,8 +190,8 @@ impl<S: Storage> Strategy<S> for Writer {
         if_missing: IfMissing,
         change: &mut dyn Change,
     ) -> Result<(), Error> {
-        let (said, mut connection) = match self.ask(access, file, if_missing, Ask::Hold)? {
-            Asked::Said(said, connection) => (said, connection),
+        let (said, socket, mut stream) = match self.ask(access, file, if_missing, Ask::Hold)? {
+            Asked::Said(said, socket, stream) => (said, socket, stream),
             Asked::Alone(mut held, _) => {
                 return locked(access, file, if_missing, &mut held, access.settings.publishing(), change);
             }
@@ -238,9 +214,9 @@ impl<S: Storage> Strategy<S> for Writer {
             .unwrap_or_else(|error| unreachable!("a document is JSON: {error}"));
         let swap = Ask::Swap { read, text, op: op.to_owned(), ids };
         let request = Request { id: number(access.storage), again: false, ask: swap };
-        match converse(&mut connection.stream, &request, access.settings.timeout) {
+        match converse(&mut stream, &request, access.settings.timeout) {
             Ok(Said::Swapped) => {
-                self.keep(connection);
+                self.keep(socket, stream);
                 Ok(())
             }
             Ok(other) => Err(other.into_error()),
@@ -260,8 +236,8 @@ impl<S: Storage> Strategy<S> for Writer {
             request.get_or_insert_with(|| number(access.storage));
         }
         match self.ask(access, file, if_missing, Ask::Operate(operation.clone()))? {
-            Asked::Said(said, connection) => {
-                self.keep(connection);
+            Asked::Said(said, socket, stream) => {
+                self.keep(socket, stream);
                 said.into_reply()
             }
             Asked::Alone(mut held, again) => {

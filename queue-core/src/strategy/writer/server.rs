@@ -98,8 +98,11 @@ pub fn serve(
             break;
         }
         let limit = if held.redo.is_in_use() { left.min(QUIET) } else { left };
-        let ready = server.wait(&listener, limit).map_err(failed)?;
+        let mut ready = server.wait(&listener, limit).map_err(failed)?;
+        let before = server.clients.len();
         server.accept(&listener).map_err(failed)?;
+        // Who has just connected has asked, as a rule.
+        ready.extend(before..server.clients.len());
         let mark = held.redo.mark();
         if server.turn(&mut held, &ready) {
             last = now();
