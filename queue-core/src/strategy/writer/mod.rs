@@ -39,6 +39,10 @@ pub use server::{Served, serve};
 /// How long a client waits for the lock before it tries to connect again.
 const LOCK_SLICE: Duration = Duration::from_millis(20);
 
+/// For how long the socket of an absolute path stays the same without another look: a directory on the way may become
+/// another one.
+const FRESH: Duration = Duration::from_millis(100);
+
 /// How often a client looks whether the writer it started listens, and after how many looks it starts another.
 const CONNECT_PAUSE: Duration = Duration::from_millis(2);
 const CONNECT_LOOKS: u32 = 250;
@@ -59,7 +63,17 @@ pub struct Writer {
     lock: Flock,
     start: Start,
     /// The connection of the last operation, if its writer is there still.
-    connection: RefCell<Option<(PathBuf, BufReader<UnixStream>)>>,
+    connection: RefCell<Option<Connection>>,
+}
+
+/// A connection to the writer of a file.
+#[derive(Debug)]
+struct Connection {
+    file: PathBuf,
+    socket: PathBuf,
+    /// When the socket was found to be the file's.
+    found: Duration,
+    stream: BufReader<UnixStream>,
 }
 
 impl Writer {
@@ -83,30 +97,38 @@ impl Writer {
         {
             return Err(Error::Missing { path: file.to_owned() });
         }
-        let socket = match storage.meeting_point(file) {
-            Ok(socket) => socket,
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                return Ok(Asked::Alone(self.lock.hold(access, file, if_missing, "writer")?, false));
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound && if_missing == IfMissing::Create => {
-                return Err(Error::NoDirectory { path: crate::paths::directory_of(file).to_owned() });
-            }
-            Err(error) => return Err(Error::io("find the writer's socket", file, error)),
-        };
         let start = storage.monotonic();
+        let kept = self.connection.take().filter(|kept| kept.file == file);
+        let fresh = kept.as_ref().filter(|kept| file.is_absolute() && start.saturating_sub(kept.found) < FRESH);
+        let (socket, found) = match fresh {
+            Some(kept) => (kept.socket.clone(), kept.found),
+            None => match storage.meeting_point(file) {
+                Ok(socket) => (socket, start),
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    return Ok(Asked::Alone(self.lock.hold(access, file, if_missing, "writer")?, false));
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound && if_missing == IfMissing::Create => {
+                    return Err(Error::NoDirectory { path: crate::paths::directory_of(file).to_owned() });
+                }
+                Err(error) => return Err(Error::io("find the writer's socket", file, error)),
+            },
+        };
+        let mut kept = kept.filter(|kept| kept.socket == socket).map(|kept| kept.stream);
         let left =
             || access.settings.timeout.map(|timeout| timeout.saturating_sub(storage.monotonic().saturating_sub(start)));
         let mut request = Request { id: number(storage), again: false, ask };
         let mut looks = 0;
         loop {
-            let kept = self.connection.take().filter(|(path, _)| *path == socket);
-            let connected = match kept {
-                Some((_, stream)) => Ok(stream),
+            let connected = match kept.take() {
+                Some(stream) => Ok(stream),
                 None => storage.dial(&socket).map(BufReader::new),
             };
             if let Ok(mut stream) = connected {
                 match converse(&mut stream, &request, left()) {
-                    Ok(said) => return Ok(Asked::Said(said, socket, stream)),
+                    Ok(said) => {
+                        let file = file.to_owned();
+                        return Ok(Asked::Said(said, Connection { file, socket, found, stream }));
+                    }
                     Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                         return Err(Error::NoAnswer { path: file.to_owned() });
                     }
@@ -155,8 +177,8 @@ impl Writer {
         }
     }
 
-    fn keep(&self, socket: PathBuf, stream: BufReader<UnixStream>) {
-        self.connection.replace(Some((socket, stream)));
+    fn keep(&self, connection: Connection) {
+        self.connection.replace(Some(connection));
     }
 }
 
@@ -164,7 +186,7 @@ impl Writer {
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and not for long")]
 enum Asked<'a, S: Storage> {
     /// The writer's answer, and the connection to it.
-    Said(Said, PathBuf, BufReader<UnixStream>),
+    Said(Said, Connection),
     /// Nobody serves, and we have the lock. Whether the request may have been carried out before.
     Alone(super::flock::Held<'a, S>, bool),
 }
@@ -190,8 +212,8 @@ impl<S: Storage> Strategy<S> for Writer {
         if_missing: IfMissing,
         change: &mut dyn Change,
     ) -> Result<(), Error> {
-        let (said, socket, mut stream) = match self.ask(access, file, if_missing, Ask::Hold)? {
-            Asked::Said(said, socket, stream) => (said, socket, stream),
+        let (said, mut connection) = match self.ask(access, file, if_missing, Ask::Hold)? {
+            Asked::Said(said, connection) => (said, connection),
             Asked::Alone(mut held, _) => {
                 return locked(access, file, if_missing, &mut held, access.settings.publishing(), change);
             }
@@ -214,9 +236,9 @@ impl<S: Storage> Strategy<S> for Writer {
             .unwrap_or_else(|error| unreachable!("a document is JSON: {error}"));
         let swap = Ask::Swap { read, text, op: op.to_owned(), ids };
         let request = Request { id: number(access.storage), again: false, ask: swap };
-        match converse(&mut stream, &request, access.settings.timeout) {
+        match converse(&mut connection.stream, &request, access.settings.timeout) {
             Ok(Said::Swapped) => {
-                self.keep(socket, stream);
+                self.keep(connection);
                 Ok(())
             }
             Ok(other) => Err(other.into_error()),
@@ -236,8 +258,8 @@ impl<S: Storage> Strategy<S> for Writer {
             request.get_or_insert_with(|| number(access.storage));
         }
         match self.ask(access, file, if_missing, Ask::Operate(operation.clone()))? {
-            Asked::Said(said, socket, stream) => {
-                self.keep(socket, stream);
+            Asked::Said(said, connection) => {
+                self.keep(connection);
                 said.into_reply()
             }
             Asked::Alone(mut held, again) => {
