@@ -1,13 +1,11 @@
 //! The process that writes for all.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -28,7 +26,7 @@ use crate::redo::Redo;
 use crate::splice::{Edited, Proven};
 use crate::storage::{Disk, Meta, Storage, is_same_user, socket};
 use crate::task::Task;
-use crate::transaction::{Access, Change, Changed, Durability, Settings, locked};
+use crate::transaction::{Access, Change, Changed, Settings, locked};
 
 /// How long a client may take to read an answer that its socket has no room for.
 const READING: Duration = Duration::from_secs(5);
@@ -87,9 +85,7 @@ pub fn serve(
         served: Served::default(),
         pace: Pace::default(),
         buffer: vec![0; 64 * 1024],
-        closer: (access.settings.durability == Durability::Full).then(closer).flatten(),
     };
-    spare_memory();
     let now = || access.storage.monotonic();
     let (mut last, mut wrote) = (now(), now());
     loop {
@@ -133,20 +129,6 @@ fn inode_of(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// A thread that closes files; none: there can be none.
-fn closer() -> Option<Sender<File>> {
-    let (sender, displaced) = channel();
-    let thread = std::thread::Builder::new().name("writer-closer".into());
-    thread.spawn(move || displaced.into_iter().for_each(drop::<File>)).ok().map(|_| sender)
-}
-
-/// Lets the allocator keep what is freed. Each write needs a few buffers of the file's length, and gave them back to the
-/// system and was given them anew, page by page. glibc keeps twice as much as the largest piece that was ever freed to the
-/// system on its own.
-fn spare_memory() {
-    drop(std::hint::black_box(vec![1_u8; 4 * 1024 * 1024]));
-}
-
 /// The lock, and what makes a version durable while we have it.
 struct Serving<'a> {
     access: &'a Access<'a, Disk>,
@@ -182,9 +164,6 @@ struct Server<'a> {
     pace: Pace,
     /// For what arrives.
     buffer: Vec<u8>,
-    /// Closes the files that have been displaced, on a disk. A file that has lost its name is freed once nobody has it open,
-    /// which took a quarter of the write on ext4; meanwhile the next write can begin.
-    closer: Option<Sender<File>>,
 }
 
 impl Server<'_> {
@@ -307,7 +286,6 @@ impl Server<'_> {
         let (known, fresh): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|(_, request)| self.answers.get(&request.id).is_some());
         let (clients, requests): (Vec<usize>, Vec<Request>) = fresh.into_iter().unzip();
-        let displaced = self.closer.is_some().then(|| File::open(self.file));
         let said = commit(self.access, self.file, held, &requests);
         for (index, request) in known {
             let said = self.answers.get(&request.id).unwrap_or_else(|| unreachable!("just looked up")).clone();
@@ -316,9 +294,6 @@ impl Server<'_> {
         for ((index, request), said) in clients.into_iter().zip(requests).zip(said) {
             self.answers.remember(&request.id, &said);
             self.answer(index, &Response { id: request.id, said });
-        }
-        if let (Some(closer), Some(Ok(displaced))) = (&self.closer, displaced) {
-            let _ = closer.send(displaced);
         }
     }
 
