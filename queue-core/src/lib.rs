@@ -36,6 +36,7 @@ mod queue;
 mod quick;
 mod redo;
 mod relocate;
+mod sealed;
 mod splice;
 mod task;
 mod transaction;

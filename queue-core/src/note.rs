@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::audit;
+use crate::sealed::{seal, unseal};
 use crate::splice::Layout;
 
 /// The length of every note: a shorter one would leave a part of the longer one before it.
@@ -30,10 +31,7 @@ impl Note {
 
     /// The note as the bytes of the lock file: a line of JSON, its sum, and blanks up to the common length.
     pub(crate) fn to_line(&self) -> Vec<u8> {
-        let mut line = serde_json::to_vec(self).unwrap_or_else(|error| unreachable!("plain fields: {error}"));
-        let sum = audit::hash(&line);
-        line.extend_from_slice(b" ");
-        line.extend_from_slice(sum.as_bytes());
+        let mut line = seal(self);
         line.resize(LENGTH.max(line.len() + 1) - 1, b' ');
         line.push(b'\n');
         line
@@ -42,9 +40,7 @@ impl Note {
     /// Reads the bytes of a lock file. None: there is no note, or it is torn.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let line = bytes.get(..bytes.iter().position(|&byte| byte == b'\n')?)?.trim_ascii_end();
-        let (note, sum) = line.split_at_checked(line.len().checked_sub(9)?)?;
-        (sum[1..] == *audit::hash(note).as_bytes()).then_some(())?;
-        serde_json::from_slice(note).ok().filter(|note: &Note| note.schema == 2)
+        serde_json::from_slice(unseal(line)?).ok().filter(|note: &Note| note.schema == 2)
     }
 
     /// Where the parts of the file lie, if it is proven to be as we wrote it.

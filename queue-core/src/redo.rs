@@ -26,6 +26,7 @@ use crate::audit;
 use crate::document::Document;
 use crate::error::Error;
 use crate::paths::{beside, directory_of};
+use crate::sealed::{seal, unseal};
 use crate::storage::{Meta, Storage};
 use crate::strategy::IfMissing;
 use crate::transaction::{Access, Durability, Settings};
@@ -62,12 +63,8 @@ struct Header {
 const SCHEMA: u64 = 1;
 
 impl Header {
-    /// The line of JSON, with its sum.
     fn to_line(&self) -> Vec<u8> {
-        let mut line = serde_json::to_vec(self).unwrap_or_else(|error| unreachable!("plain fields: {error}"));
-        let sum = audit::hash(&line);
-        line.push(b' ');
-        line.extend_from_slice(sum.as_bytes());
+        let mut line = seal(self);
         line.push(b'\n');
         line
     }
@@ -100,8 +97,7 @@ impl Record {
     /// The first line without its sum, if that is right, and what comes after it.
     fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
         let end = text.iter().take(MAX_HEADER).position(|&byte| byte == b'\n')?;
-        let (header, sum) = text[..end].split_at_checked(end.checked_sub(9)?)?;
-        (sum[0] == b' ' && sum[1..] == *audit::hash(header).as_bytes()).then_some((header, &text[end + 1..]))
+        Some((unseal(&text[..end])?, &text[end + 1..]))
     }
 
     /// Whether it was written in another boot, so that the queue file may have lost it.
@@ -491,18 +487,46 @@ mod tests {
         assert_eq!(last(&Disk, &file).unwrap(), None);
     }
 
+    /// In a thread of its own, and for root as somebody else as far as files go: root may write everything.
+    fn as_an_ordinary_user(run: impl FnOnce() + Send) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                if nix::unistd::geteuid().is_root() {
+                    nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65534));
+                }
+                run();
+            });
+        });
+    }
+
     #[test]
     fn a_queue_file_that_nobody_may_write_is_replaced() {
         let here = Disk.process().boot;
-        let (_folder, file) = world(Some(OLD), &[slot(&here, 1, OLD, false), None]);
+        let (folder, file) = world(Some(OLD), &[slot(&here, 1, OLD, false), None]);
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
-        let (settings, warnings) = (Settings { snapshots: 0, ..Settings::default() }, RefCell::default());
-        let access = Access::new(&Disk, &settings, &warnings);
-        settle(&access, &file).unwrap();
+        as_an_ordinary_user(|| {
+            assert!(fs::OpenOptions::new().append(true).open(&file).is_err());
+            let (settings, warnings) =
+                (Settings { snapshots: 0, spare: true, ..Settings::default() }, RefCell::default());
+            let access = Access::new(&Disk, &settings, &warnings);
+            settle(&access, &file).unwrap();
+            // Flushed, too.
+            Redo { lengths: [1, 0], ..Redo::default() }.end(&access, &file).unwrap();
+            // With a spare: the second time that is what was the queue file.
+            for _ in 0..2 {
+                let mut change = |_: &mut Document, _: &Moment| Ok(Verdict::Write { op: "update", ids: Vec::new() });
+                let mut guard = Unguarded;
+                locked(&access, &file, IfMissing::Refuse, &mut guard, Publishing::Exchange, &mut change).unwrap();
+            }
+        });
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o444);
-        let mut redo = Redo { lengths: [1, 0], ..Redo::default() };
-        redo.end(&access, &file).unwrap();
+        assert_eq!(Document::parse(&fs::read(&file).unwrap()).unwrap().version(), 9);
     }
+
+    struct Unguarded;
+
+    impl Guard for Unguarded {}
 
     #[test]
     fn versions_that_follow_each_other_take_turns_and_end_without_a_trace() {
