@@ -5,6 +5,34 @@ use std::fs;
 
 use scenarios::run;
 
+/// The power goes while A works, or when it is done; R comes after that. The check runs in the same boot as R.
+fn boots(name: &str, check: &str) -> String {
+    let shown = "/proc/sys/kernel/random/boot_id";
+    format!(
+        "name = '{name}'\nexpect = 'clean'\ncheck = \"{check}\"\n\
+         [[worker]]\nname = 'A'\nrun = 'cat {shown} > a; sync a .'\n\
+         [[worker]]\nname = 'R'\nafter = ['A']\nrun = 'cat {shown} > r'\n\
+         [[fault]]\nkind = 'power-cut'\nworker = 'A'\n[search]\nsearch = 'exhaustive'\n[oracle]\nignore = ['a', 'r']\n"
+    )
+}
+
+#[test]
+fn a_power_cut_is_the_end_of_a_boot() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let verdict = |name: &str, check: &str| {
+        let file = dir.path().join(format!("{name}.toml"));
+        fs::write(&file, boots(name, check)).expect("a scenario");
+        let answer = run(&[file]);
+        let report = answer.report();
+        (report["verdict"].clone(), report["explored"]["schedules"].as_u64())
+    };
+    let (same, schedules) = verdict("same", "cmp r /proc/sys/kernel/random/boot_id");
+    assert_eq!(same, "clean");
+    assert!(schedules > Some(2), "{schedules:?}");
+    let (other, _) = verdict("other", "! grep -qs -e - a || cmp a r");
+    assert_eq!(other, "check-failed", "what A has left durably is of another boot");
+}
+
 const PROGRAM: &str = r#"
 import os, pathlib, socket
 seen = [pathlib.Path(p).read_text() for p in (
